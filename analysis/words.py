@@ -138,5 +138,5 @@ def cudnn_version(number: int) -> str:
 
 
 def part_text(part: str, value: str) -> str:
-    """Return the value of a part of the environment as text; a number of cuDNN becomes a version."""
+    """Return the value of a part of the environment as text: for `cudnn`, a number becomes a version."""
     return cudnn_version(int(value)) if part == "cudnn" and value.isdecimal() else value

@@ -31,7 +31,7 @@ def make_held(
 ) -> tuple[Path, int]:
     """Remove folders of killed processes; return a new folder and a descriptor that locks it.
 
-    `end`: ends what still uses a folder to be removed. Raises OSError if no folder can be made.
+    `end` ends the processes that still use a folder to be removed. Raises OSError if no folder can be made.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):

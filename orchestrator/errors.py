@@ -41,7 +41,7 @@ class SweepBusyError(OrchestratorError):
 
 
 class ServerError(OrchestratorError):
-    """Says why a fork server is of no use: it died, refused a request, or finds another GPU."""
+    """Says why a fork server is of no use: it died, refused a request, or found the wrong GPU."""
 
     exit_code = ExitCode.UNFINISHED
 
@@ -59,11 +59,11 @@ class UnfinishedError(OrchestratorError):
 
 
 class WebhookError(OrchestratorError):
-    """Names the host of a webhook that took no message; the rest of the URL is a secret."""
+    """Names the host of a webhook that did not accept the news; the rest of the URL is secret."""
 
 
 class ReproError(OrchestratorError):
-    """Says why no script of torch alone reproduces a case or trial, or that the name is unknown."""
+    """Says why no script that needs only torch reproduces a case or trial, or names an unknown one."""
 
 
 class OutputError(OrchestratorError):

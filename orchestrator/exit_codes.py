@@ -10,7 +10,7 @@ class ExitCode(IntEnum):
     WORSE = 1
     """A step is slower, a regression is confirmed, or what was checked does not hold."""
     USAGE = 2
-    """Something was typed wrongly, or it names what does not exist."""
+    """The command is mistyped, or names what does not exist."""
     CANNOT_TELL = 3
     """The measurement decides nothing yet."""
     DOES_NOT_RUN = 4

@@ -11,7 +11,7 @@ def content_hash(content: object) -> str:
 
 
 def checksum(content: object) -> str:
-    """Return the CRC-32, by which damage is found, of content that JSON can write."""
+    """Return the CRC-32 of content that JSON can write; it reveals damage."""
     return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 

@@ -22,7 +22,7 @@ def check_layout(name: str) -> str:
 
 
 def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
-    """Return a layout's torch.memory_format for so many dimensions; only images and volumes have channels_last."""
+    """Return a layout's torch.memory_format by number of dimensions; only images and volumes have channels_last."""
     import torch
 
     if layout == "channels_last":
@@ -62,7 +62,7 @@ def in_force(tensor: "torch.Tensor") -> str:
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
-    """Return whether `suggest_memory_format` of torch's C++ gives channels_last; a tie is contiguous.
+    """Return whether torch's C++ `suggest_memory_format` gives channels_last; if ambiguous, False.
 
     The version of that function in torch's Python would import all of sympy.
     """

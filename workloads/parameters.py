@@ -70,7 +70,7 @@ def checked_numbers(
     values: dict[str, float] = {}
     for parameter, value in given.items():
         if parameter not in wanted:
-            allowed = ", ".join(wanted) or "it takes none"
+            allowed = ", ".join(wanted) or "none"
             raise WorkloadError(f"{owner}: unknown parameter {parameter!r}; allowed: {allowed}")
         if not math.isfinite(value):
             raise WorkloadError(f"{owner}: {parameter} must be finite, found {value}")

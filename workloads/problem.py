@@ -33,7 +33,7 @@ class ConvProblem:
     bias: bool
     transposed: bool = False
     output_padding: Shape = ()
-    """Sizes added at one side of a transposed convolution's output, one per dimension; 0 for others."""
+    """Sizes added at one side of a transposed convolution's output, one per dimension; 0 if not transposed."""
     occurrences: int = 1
     """How often the convolution occurs in its network."""
 

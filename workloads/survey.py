@@ -27,7 +27,7 @@ class Survey:
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Survey this machine and, unless `needs_cuda` finds no GPU, the workloads in `names`."""
+    """Survey this machine and, unless a needed GPU is missing, the workloads in `names`."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()

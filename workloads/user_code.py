@@ -25,7 +25,7 @@ OTHER_NAMES = {
     "skimage": "scikit-image",
     "yaml": "pyyaml",
 }
-"""Name under which to install a package, by the name under which to import it, if they differ."""
+"""Name by which pip installs a package, by its import name, if they differ."""
 
 
 def import_named(reference: str) -> object:

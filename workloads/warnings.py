@@ -19,7 +19,7 @@ OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused", "not_
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "
     "CUDA_VISIBLE_DEVICES, and measure again: another process on the GPU makes times longer",
-    "throttled": "cool the GPU or lock its clock where it can stay (nvidia-smi --lock-gpu-clocks), "
+    "throttled": "cool the GPU or lock a clock that it can keep (nvidia-smi --lock-gpu-clocks), "
     "and measure again: the GPU slowed its clock, so two configs may run at different clocks",
     "power_capped": "the GPU is at its power limit, which lowers its clock. Processes that take turns share one "
     "clock, so a config that draws less power gains less here than in training; with `in_turns: false` each "

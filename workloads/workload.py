@@ -109,7 +109,7 @@ class Context:
             needing.append(f"execution {self.execution}")
         if needing and not self._calls["forward"]:
             raise WorkloadError(
-                f"{needing[0]} was not in force: the step called its model past `context.forward`"
+                f"{needing[0]} was not in force: the step called its model without `context.forward`"
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
@@ -160,7 +160,7 @@ class TimedStep:
     accuracy: Callable[[], float] | None = None
     """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Returns the times that the step took so far by a clock of its own, in milliseconds by name."""
+    """Returns the step's times so far by its own clock, in milliseconds by name."""
     warnings: set[WarningName] = field(default_factory=set)
     """Warnings, added while the step runs."""
     has_parameters: bool = True

@@ -46,7 +46,7 @@ class Section:
     notes: Sequence[Sequence[str]] = ()
     """Paragraphs, each a list of texts to be joined by spaces."""
     head: Sequence[str] = ()
-    """Column titles; if empty, a row is a label and a text; no label: more of the row above."""
+    """Column titles. If empty, a row is a label and a text; an empty label continues the row above."""
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
     """Whether the section is for readers who want more."""
@@ -96,7 +96,7 @@ class Answer:
     families: Sequence[Family] = ()
     """Metrics for a monitor, besides the exit code."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the exit code and of every metric; if empty, `model` with the subject."""
+    """Labels of the exit code and of every metric; if empty, the label `model` holds the subject."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Further files to write: the text of each by its path."""
 

@@ -65,17 +65,17 @@ class Comparison:
     a: NamedSide
     b: NamedSide
     rows: pa.Table
-    """One row for each pair of cell and config, sorted by falling ratio of times."""
+    """One or more rows for each pair of cell and config; the largest change of time is first."""
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """Workloads written by the user whose code differs between sides, in a cell measured on both."""
+    """User's workloads whose code differs between the sides, in a cell measured on both."""
     slowest: tuple[str, str, bool] | None
     """The cell that side B slowed down most: its suite, its cell_id, whether benchmark was on."""
 
     @property
     def differences(self) -> dict[str, str]:
-        """Return a text for each part of the environment that differs: both sides' values."""
+        """Return, for each part of the environment that differs, a text with both sides' values."""
         sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
         return {
             part: f"{part}: {some(a, MOST_VALUES)} → {some(b, MOST_VALUES)}"
@@ -160,7 +160,7 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
         stored = database.query(f"select distinct {text} as value from records order by all")
         there = {part_text(column, name): name for name in stored["value"].to_pylist()}
         if value not in there:
-            raise QueryError(f"--where {condition}: there are {some(list(there), MOST_VALUES)}")
+            raise QueryError(f"--where {condition}: stored are {some(list(there), MOST_VALUES)}")
         wanted.setdefault(text, []).append(literal(there[value]))
     only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
     head = f"with records as not materialized (from main.records where {' and '.join(only)})"

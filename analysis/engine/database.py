@@ -103,12 +103,12 @@ class Database:
         return self._retried(answer)
 
     def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
-        """Answer a question, given itself or by name. Raises QueryError for a wrong parameter."""
+        """Answer a question, given as a NamedQuery or by name. Raises QueryError for a wrong parameter."""
         asked = load_query(question) if isinstance(question, str) else question
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy up to HELD_ROWS rows without `kernels`, so that many questions take less time."""
+        """Copy the rows without `kernels`, if they are at most HELD_ROWS, to answer many questions faster."""
 
         def copy() -> None:
             self._show_records()
@@ -214,7 +214,7 @@ class Database:
         except ValueError:  # a kind of statement without a name in DuckDB's Python
             raise QueryError("found no SELECT; allowed is one SELECT") from None
         if found == [duckdb.StatementType.MULTI.name]:
-            told = "a PIVOT that looks its columns up: name them, as `on x in (1, 2)`"
+            told = "a PIVOT without listed columns: name them, as `on x in (1, 2)`"
             raise QueryError(f"found {told}; allowed is one SELECT")
         if found != [duckdb.StatementType.SELECT.name]:
             raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
@@ -285,7 +285,7 @@ def close_idle() -> None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small: then planning takes most time, and idle threads add a sixth."""
+    """Return whether the store is small: planning then takes most of the time; idle threads add a sixth."""
     return snapshot.rows <= FEW_ROWS
 
 

@@ -23,22 +23,22 @@ SHARED = {
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
     "at_most": "most blocks that the sweep may run; null if their number was fixed",
-    "block_s": "how long one of its blocks takes, seconds",
-    "blocks_needed": "further blocks that decide in four of five cases, or up to three that show "
-    "how many; null above 1,000",
-    "error_share": "share of the error that this look may spend; 1 if blocks are a fixed number",
+    "block_s": "mean time of one block of the cell, seconds",
+    "blocks_needed": "further blocks that decide in four of five cases; if that is unknown, those "
+    "up to the third block; null above 1,000",
+    "error_share": "share of the error that this look may spend; 1 if the number of blocks is fixed",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
     "doubtful_processes": "processes left out, of either side: GPU throttled or shared",
     "baseline_ms": "wall time per iteration of the baseline, geometric mean over its processes",
     "ratio": "wall time of the candidate / of the baseline, geometric mean",
-    "wall_verdict": "helps, hurts, equivalent, inconclusive, fails, no_effect; so_far_faster, so_far_slower or "
-    "undecided before the first look; or not_measured where no block has a pair of trials that ended well; in wall time",
+    "wall_verdict": "verdict in wall time: helps, hurts, equivalent, inconclusive, fails, no_effect; before the first "
+    "look so_far_faster, so_far_slower or undecided; not_measured if no block has a pair of trials that ended well",
     "wall_in_words": "wall_verdict as it is shown: so far faster (2 blocks), equivalent (1.4% faster), ...",
     "surely": "faster or slower if the ratio's interval excludes 1, by any amount; else null",
     "baseline_device_ms": "device time per iteration of the baseline, geometric mean over its processes",
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
-    "device_verdict": "the same verdict in device time; null if either device time is unknown",
+    "device_verdict": "like wall_verdict, in device time; null if either device time is unknown",
     "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn, "
     "flag_not_consulted, or miopen (on ROCm, whose setting is not judged); null if it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
@@ -64,7 +64,7 @@ SHARED = {
     "baseline_cell_id": "cell_id of the baseline",
     "night": "sweep_id of the night",
     "metric": "what is measured: times in ms, memory in bytes, the error as a share",
-    "planned": "trials in its plan",
+    "planned": "trials in the sweep's plan",
     "recorded": "trials of the sweep, night or cell that are recorded",
     "ok": "trials that ended well",
     "failed": "trials that did not end well",

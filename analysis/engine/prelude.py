@@ -57,7 +57,7 @@ HTTPFS_HINT = """\
 
 
 def prelude_sql(store: Stored) -> str:
-    """Return SQL that plain DuckDB runs first, before a question as a prepared statement."""
+    """Return SQL that plain DuckDB runs first, before a question's prepared statement."""
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
     rows = "\nunion all by name\n".join([_no_rows(), *stored])

@@ -170,7 +170,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a bundled question or one of `own`. Raises QueryError for other names, and lists all."""
+    """Return a bundled question or one of `own`. Raises QueryError with all names for an unknown name."""
     names = query_names()
     if name in names:
         text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
@@ -187,7 +187,7 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by question name; of two with one name, the earlier folder's.
+    """Return a user's `.sql` files by question name; of two with the same name, the one in the earlier folder.
 
     A file with a bundled question's name is left out; a user can still give its path.
     """

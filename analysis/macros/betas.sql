@@ -1,5 +1,5 @@
--- Quantiles of beta distributions. `tails` names a table with p, a and b. One row each, with
--- `quantile`, if a and b are above 0 (and then at least 1). The density over the angle whose
+-- Quantiles of beta distributions. `tails` names a table with p, a and b. Each row with a and b
+-- above 0 gets a `quantile`; both must then be at least 1. The density over the angle whose
 -- squared sine is beta-distributed is smooth: it is summed in 400 steps, the last one cut (within
 -- 2e-4 of scipy).
 create or replace macro beta_quantiles(tails) as table
@@ -37,8 +37,8 @@ from summed
 where below >= wanted
 group by p, a, b;
 
--- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n. One row each,
--- with the ends of the interval for a share of which k of n were seen.
+-- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n. One row for
+-- each k and n: the ends of the interval for a share that was seen in k of n cases.
 create or replace macro share_intervals(counts) as table
 with ends as ( -- noqa: ST03
     select distinct

@@ -17,7 +17,7 @@ select
 from by_block
 group by cell_id;
 
--- One row a software.
+-- One row a software: its versions.
 create or replace macro software_labels() as table
 select
     software_hash,
@@ -55,7 +55,7 @@ create or replace macro unusual_settings(config) as array_to_string(
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
 -- One row a config: settings as text, the value of `flag`, and the others; an unknown flag is an
--- error. `ban`: an engine is banned (yes, no, or null under other errata). `frozen`: it has errata.
+-- error. `ban`: whether an engine is banned (null: other errata). `frozen`: whether it has errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct
@@ -143,6 +143,6 @@ where
     (of_sweep is null or records.sweep_id glob of_sweep)
     and (flag is null or records.status <> 'raced_out');
 
--- Whether a trial's times are doubtful. Power limits and unsettled clocks come from the work.
+-- Whether times are doubtful. Power limits and unsettled clocks do not count: the work causes them.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

@@ -5,7 +5,7 @@ create or replace macro convolution_kernels(kernels) as list_transform(
     lambda kernel: kernel.name
 );
 
--- Whether two sides chose otherwise: no if any two processes agree; null if a side's own differ.
+-- Whether two sides chose differently: false if they share a choice; null if one made several.
 create or replace macro chose_otherwise(b_choices, c_choices) as case
     when list_has_any(b_choices, c_choices) then false
     when len(b_choices) = 1 and len(c_choices) = 1 then true

@@ -1,4 +1,4 @@
--- How far a whole job's ratio may be off: the ratio of the means, and of one run of each.
+-- How far a whole job's ratio may be off: that of the means, and that of `of_runs` runs of each.
 
 -- Half the width of an interval, from a measured half and parts of a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as

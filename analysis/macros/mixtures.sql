@@ -6,21 +6,21 @@
 -- and `se` are those of all blocks, whatever their choices.
 --
 -- Blocks may agree by luck, so one degree of freedom is added: from `elsewhere`, the scatter of
--- other cells' blocks, or `error`, that of a block's own rounds, if larger. If two choices lie 3%
--- apart, nothing is added. If there are two or more `origin` (host and launch of a CPU-bound loop),
--- DerSimonian and Laird's variance between them is added in squares.
+-- other cells' blocks, or from `error`, that of a block's own rounds, if this is larger. If two
+-- choices lie 3% or more apart, nothing is added. If there are several values of `origin` (host and
+-- launch of a CPU-bound loop), DerSimonian and Laird's variance between them is added in squares.
 --
--- Several choices, and three blocks more than choices: the mean is over a mixture, whose shares
+-- With several choices, and three blocks more than choices, the mean is over a mixture. Its shares
 -- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. Its
--- bounds are quantiles: Clopper and Pearson's of two choices, of more those of the beta
+-- bounds are quantiles: for two choices Clopper and Pearson's, for more those of the beta
 -- distribution of equal mean and variance. The scatter within a choice is added in squares.
 --
--- One choice: another, unseen one has a share of 1 - 0.025 ** (1 / blocks) at most, and is as far
--- off as 95% of the strays of its pool. A stray is the choice of a single process in a cell whose
--- others agree; it is 0 off if their scatter explains it. One cell in twenty exceeds twenty times
--- the pool's share of strays, which is a limit too.
+-- With one choice, an unseen one has a share of 1 - 0.025 ** (1 / blocks) at most. It is as far off
+-- as the 95% quantile of the strays of its pool. A stray is the choice of a single process in a
+-- cell whose others agree; it is 0 off if their scatter explains it. A second limit of the unseen
+-- share is twenty times the pool's share of strays: one cell in twenty exceeds it.
 --
--- t_half(df, share) of `se_low` and `se_high` reach the ends of the interval; `unseen_low` and
+-- `se_low` and `se_high`, times t_half(df, share), reach the ends of the interval; `unseen_low` and
 -- `unseen_high` are the unseen part. `usual` is the mean of the choice that most blocks
 -- (`most_alike`) made, `others` are the means of other choices.
 create or replace macro over_choices(logs) as table
@@ -279,7 +279,7 @@ end;
 -- Two sides that share no blocks. `processes` names a table with cell, side, pool, choice, and the
 -- times wall and device, one row a process. One row a cell and clock, for `judged`: c over b.
 --
--- An end of the interval is Welch's if neither side's is about choices; else the distances of both
+-- An end of the interval is Welch's if choices widen neither side's end; else the distances of both
 -- sides' ends are added in squares (Zou and Donner's method of variance estimates recovery).
 -- `b_choice` and `c_choice`: each side's choices, as times over its usual one.
 create or replace macro over_sides(processes, b_side, c_side, small) as table

@@ -26,9 +26,9 @@ create or replace macro most_common(words) as case
         )
 end;
 
--- One row a process of the nights of a launch up to a date, with a column for each metric: no times
--- if the GPU was throttled or shared, only `failure` if it failed. Its bits repeat if a second run
--- agrees, and the first process of its software and kernels. Those of a confirmation are fresh.
+-- One row a process of a launch's nights up to a date, with a column for each metric. No times if
+-- the GPU was throttled or shared, only `failure` if it failed. Its bits repeat if a second run and
+-- the first process of its software and kernels agree. A confirmation's processes are fresh.
 create or replace macro night_processes(of_launch, until) as table
 with placed as (
     select

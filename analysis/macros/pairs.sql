@@ -14,7 +14,7 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
 create or replace macro of_one_clock(a, b) as
     a is not distinct from b or (contains(a, 'graph') and contains(b, 'graph'));
 
--- The variance of a median, from the median deviation, which odd values do not move; null for one.
+-- The variance of a median, by the median deviation, which outliers do not move; null for 1 value.
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
@@ -22,8 +22,8 @@ create or replace macro median_variance(logs) as
 -- CPU-bound (whole_jobs.sql has the rows).
 create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0.003) ** 2;
 
--- The variance of such a loop's ratio between launches and hosts: 0.8%. Three in four of 44 stored
--- cells stay below it (their median is 0.06%).
+-- The variance of a CPU-bound loop's ratio between launches and hosts: a scatter of 0.8%. Three in
+-- four of 44 stored cells stay below it (their median is 0.06%).
 create or replace macro launch_variance() as 0.008 ** 2;
 
 -- How much of the error the first `k` of `n` looks spend: docs/measuring.md (How many blocks).
@@ -34,7 +34,7 @@ create or replace macro spent(k, n) as case
 end;
 
 -- One row a sweep: whether its launch, or that of each shard, has ended, so that no further block
--- comes. Rows from before the column are of ended sweeps.
+-- comes. Rows older than the column `ends_launch` count as ended.
 create or replace macro ended_sweeps() as table
 select
     sweep_id,
@@ -74,7 +74,7 @@ inner join records as c on [asked.sweep_id, asked.candidate_trial_id] = [c.sweep
 where b.in_turns and c.in_turns;
 
 -- The steps of `block_pairs`, tables that a question can ask for. 1. One row a trial of a side, in
--- cells that have both. The flag twin takes a config's A/A trials; others leave out the second.
+-- cells that have both sides. The flag `twin` takes A/A trials; other flags leave out the twin.
 create or replace macro contrast_trials(flag, from_value, to_value, of_sweep) as table
 with chosen as (
     from configured(flag, of_sweep)
@@ -111,7 +111,10 @@ select
         as compile_ms,
     compiled_graphs is not null as compiles,
     list_concat(
-        if(status <> 'ok' and execution is not null, [split_part(message, chr(10), 1)], []),
+        if(
+            status not in ('ok', 'raced_out') and execution is not null,
+            [split_part(message, chr(10), 1)], []
+        ),
         list_transform(graph_breaks, lambda reason: 'graph break: ' || reason)
     ) as execution_notes,
     -- a trial without cuDNN does not show what would run in cuDNN
@@ -125,12 +128,12 @@ select
     case
         when not benchmark or coalesce(len(logged_choices), 0) = 0 then null
         when logged_searches > 0 then true
-        -- a search builds many plans; if several were built and none was timed, it is unknown
+        -- a search builds many plans; null (unknown) if several were built and none was timed
         when list_max(list_transform(logged_choices, lambda choice: choice.plans_built)) <= 1
             then false
     end as searched
 from chosen -- noqa: AL04
--- few of a store's trials have a rarely set value beside them
+-- few of a store's trials are in a cell that also has a rarely set value
 where [cell_id, other_settings] in (
     select [cell_id, other_settings]
     from chosen
@@ -179,7 +182,7 @@ joined as (
         any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
         any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
         any_value(shape_names) filter (where b) as shape_names,
-        if(flag = 'twin', null, min(looks)) as looks, -- a sweep may go on with more of them
+        if(flag = 'twin', null, min(looks)) as looks, -- a resumed sweep may have more of them
         min(launch_id) = max(launch_id)
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
@@ -215,13 +218,13 @@ from joined
 inner join reasons
     on concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) = place;
 
--- 3. The same rows with times that compare. Times in turns are moved towards each other so that
--- their ratio is the median over rounds. `pairing` is paired, doubtful, split (on two slots or in
--- two launches) or unpaired (one failed or is missing). A pair is doubtful if a trial shared its
--- GPU, or both were throttled: if one is, its setting may be the cause, and leaving it out would
--- choose blocks by their outcome. The blocks of one verdict have one `judged_cell`. These are null:
--- device times of two kinds, `compute_cache` if the two met different states, and `choice`, the
--- kernels of both, if unknown. Cold costs are over the shapes that both met.
+-- 3. The same rows with comparable times. Times in turns are moved so that their ratio is the
+-- median over rounds. `pairing` is paired, doubtful, split (on two slots or in two launches) or
+-- unpaired (one failed or is missing). A pair is doubtful if a trial shared its GPU, or both were
+-- throttled. If only one was throttled, its setting may be the cause, so to leave the pair out
+-- would choose blocks by their outcome. The blocks of one verdict have one `judged_cell`. These are
+-- null: device times of two kinds, `compute_cache` if the two trials met different states, and
+-- `choice`, the kernels of both, if unknown. Cold costs are over the shapes that both trials met.
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -299,15 +302,15 @@ from kinds
 inner join places on kinds.place = places.place
 left join turns
     on
-        kinds.sweep_id = turns.sweep_id
-        and kinds.candidate_trial_id = turns.candidate_trial_id
+        [kinds.sweep_id, kinds.baseline_trial_id, kinds.candidate_trial_id]
+        = [turns.sweep_id, turns.baseline_trial_id, turns.candidate_trial_id]
 left join open_loops() as b_loop on [kinds.sweep_id, kinds.baseline_trial_id] = b_loop.id
 left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] = c_loop.id;
 
 -- 4. The same rows with what a verdict rests on besides times. `share`: the share of the error that
--- this look spends; over several sweeps, the mean over blocks. If more blocks may come (not
--- `is_over`; null: as the sweep says), those after the last look wait (`waits`) and do not count
--- (`is_counted`); before the first look it is `too_early`. `wall_elsewhere` and `device_elsewhere`:
+-- this look spends; over several sweeps, the mean over blocks. If more blocks may come (`is_over`
+-- is false, or null in an unfinished sweep), those after the last look wait (`waits`) and are not
+-- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`, `device_elsewhere`:
 -- `block_variance`; unknown device times count as CPU-bound. `origin`: host and launch.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
@@ -386,8 +389,8 @@ from looked
 inner join cells on looked.judged_cell = cells.judged_cell;
 
 -- The sweeps whose blocks resemble the one before: the lag-1 products of log ratios of each cell's
--- first and last config, in units of its scatter, exceed chance's in 95%. Of n independent blocks
--- their sum has the mean -(n - 1) / n and the variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+-- first and last config, in units of its scatter, exceed chance at a level of 5%. Of n independent
+-- blocks their sum has the mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
 create or replace macro resembling_sweeps(of_sweep) as table
 with blocks as (
     select

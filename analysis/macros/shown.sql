@@ -1,8 +1,8 @@
--- The verdict that is shown, in words, and the reason if there can be none.
+-- The verdict that is shown, in words, and the reason if there can be no effect.
 
--- Why a setting cannot have mattered; null if it could, or if unknown. `benchmark`: that setting,
--- unless it is the flag. cuDNN ran convolutions (`convolved`), other operations (`others`) and, by
--- its log, a search (`searched`); each may be unknown. `miopen`: they ran in MIOpen, on ROCm.
+-- Why a setting cannot have mattered; null if it could or if unknown. `benchmark`: its value unless
+-- it is the flag. Whether cuDNN ran convolutions (`convolved`), other operations (`others`) and, by
+-- its log, a search (`searched`) may be unknown. `miopen`: MIOpen ran convolutions, on ROCm.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
@@ -37,13 +37,13 @@ create or replace macro shown_unless_it_fails(reason, fails, verdict) as
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
--- Whether a gate passes: the candidate is not slower by the minimum effect. The upper end is at the
--- look's share of 2.5%: CPU-bound loops, whose scatter is often underestimated, pass wrongly in
--- less than 5%, too.
+-- Whether a gate passes: the candidate is not slower by the minimum effect. The upper end is that
+-- of the look's share of 2.5%, so that CPU-bound loops, whose scatter is often underestimated, pass
+-- wrongly in less than 5% of cases, too.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
--- No cell is inconclusive before three blocks, the first look, or between two looks.
+-- Before three blocks, before the first look and between looks, inconclusive becomes undecided.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 
@@ -117,7 +117,7 @@ create or replace macro why_advised(job, difference) as case
     when job.advice = 'no difference'
         then format('the difference is below {:.3g}%', 100 * difference)
     when job.advice = 'undecided' and job.lacking is null
-        then format('too few blocks, or too near {:.3g}%', 100 * difference)
+        then format('too few blocks, or a change too near {:.3g}%', 100 * difference)
     when job.advice = 'undecided'
         then format('about {} more block{} would decide', job.lacking, if(job.lacking = 1, '', 's'))
     when

@@ -47,7 +47,7 @@ create or replace macro t_density(t, df) as
     exp(lgamma((df + 1) / 2) - lgamma(df / 2)) / sqrt(df * pi())
     * (1 + t * t / df) ** (-(df + 1) / 2);
 
--- Student's t exceeded with probability `p`, 1e-12 to 0.05, by Newton's steps from below.
+-- Value that Student's t exceeds with probability `p`, 1e-12 to 0.05, by Newton's steps from below.
 create or replace macro t_exceeded(p, df) as list_reduce(
     list_prepend(1.6::double, range(60)::double[]),
     lambda t, _step: t + (t_above(t, df) - greatest(p, 1e-12)) / t_density(t, df)
@@ -70,12 +70,12 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- `ms`, moved by half of the difference so that the ratio of both sides is that of the rounds; `log`
--- is of this side over the other, null for none.
+-- `ms`, moved by half of the difference so that the ratio of both sides is that of the rounds.
+-- `log` is the rounds' log ratio of this side over the other, or null.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
--- A side's time if both compare, else null: over the steps that both made, or by rounds.
+-- A side's time if both can be compared, else null: over the steps of both, or by rounds.
 create or replace macro comparable_ms(do_compare, common_ms, ms, other_ms, log) as
     if(do_compare, coalesce(common_ms, in_rounds(ms, other_ms, log)), null);
 
@@ -136,8 +136,8 @@ create or replace macro p_of_failures(failed, others, n) as
         )
     ));
 
--- Whether a side fails more often in n blocks each: by a test at `share` of 5% or, if no block has
--- times to compare, by the counts.
+-- Whether a side fails more often than the other in n blocks: by a test at `share` of 5% or, if no
+-- block has times to compare, by the counts.
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
@@ -159,9 +159,9 @@ end;
 -- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock
 -- (wall, device, memory, ...), with mean, se, df and family, or the columns of `over_choices`. The p
 -- values of each clock and family go through Benjamini and Hochberg's procedure. `blocks_needed` and
--- `blocks_alone`, without other cells, are null if the verdict is not inconclusive. `share` of the
--- error may be spent by this look. `too_early`: no verdict yet, the usual interval, a p value of 1.
--- `of_cells`: rows of the plan, if more than there are yet.
+-- `blocks_alone` (as if no other cell were tested) are null unless the verdict is inconclusive.
+-- This look may spend `share` of the error. `of_cells`: number of rows that the plan will have, if
+-- there are fewer yet. `too_early`: no verdict yet, the usual interval, a p value of 1.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select

@@ -1,6 +1,6 @@
 -- Two sides of the results, whatever tells them apart: sweeps, versions, GPUs or dates.
 
--- The names of records for `sweep compare`: a list of kind and name.
+-- The names that `sweep compare` takes for sides: one row a kind and name.
 create or replace macro side_names() as table
 with named as (
     select
@@ -99,7 +99,7 @@ select
 from query_table(trials)
 where status = 'ok' and twin = 0;
 
--- One row a pair of groups of one task and config with two values, b and c.
+-- One row a pair of groups, b and c, with the same task and config but another `value`.
 create or replace macro group_pairs(trials) as table
 with groups as materialized (
     select
@@ -256,10 +256,10 @@ left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
--- One row a cell and config of both sides. If both have a hardware in common, only trials on the
--- same one compare, and likewise with software; trials in turns and others never do. `method` is
--- pairs for two or more common blocks, else welch. Calibration ratios, B / A, are above 1 if B is
--- faster.
+-- One row a cell and config of both sides. If the sides have a hardware in common, only trials on
+-- the same one are compared, and likewise for software. Trials in turns are never compared with
+-- others. `method` is pairs for two or more common blocks, else welch. Calibration ratios, B / A,
+-- are above 1 if B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as ( -- noqa: disable=RF01,ST07
     select -- noqa: ST06

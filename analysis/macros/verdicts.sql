@@ -1,4 +1,4 @@
--- What each cell and contrast shows, over its blocks, in steps. 2 and 3 answer a question, too, as
+-- What each cell and contrast shows, over its blocks, in steps. Steps 2 and 3 can be queried, as
 --     with pairs as (from block_pairs('benchmark', 'false', 'true', null)) from cells_of('pairs')
 
 -- 2. One row a block that counts and a clock (wall, device or memory): its log ratio, `observed`,
@@ -103,7 +103,7 @@ group by judged_cell
 having bool_or(present <> 'candidate') and bool_or(present <> 'baseline');
 
 -- All steps: one row a cell and set of other settings, with every verdict that a question may show.
--- `of_cells`: as `judged` has it.
+-- `of_cells`: see `judged`.
 create or replace macro contrast_verdicts(
     flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := null
 ) as table

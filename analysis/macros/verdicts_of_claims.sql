@@ -1,7 +1,7 @@
 -- Common claims about torch.backends.cudnn, beside the figures of a store.
 
--- Whether a figure agrees with a claim: `holds`, once its verdict is decided. Device time, and a
--- figure without `holds`, decide nothing. Results of processes are counted, without a test.
+-- Whether a figure agrees with a claim: as `holds` says, once its verdict is decided. Device time,
+-- and a figure without `holds`, decide nothing. Results of processes are counted, without a test.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -37,8 +37,8 @@ create or replace macro figure_of(
     trials := trials::bigint
 );
 
--- The figures of a contrast, one row a measure of each row of `contrast_verdicts`, with its columns
--- and labels. `beside`: its unusual settings.
+-- The figures of a contrast: one row for each measure and row of `contrast_verdicts`, with the
+-- columns and labels of that row. `beside`: its unusual settings.
 create or replace macro contrast_figures(
     flag, from_value, to_value, min_effect, of_sweep
 ) as table
@@ -107,10 +107,10 @@ select
 from labelled
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
--- A claim's figures with its verdict of one GPU model, PyTorch and cuDNN; the page of claims says
--- how it is judged. A claim without figures has a row with the `command` that measures. `holds_in`
--- counts figures by condition, `holds_here` those of the row's own one; `rests_on_few` names the
--- conditions with one or two decided figures, if others have more.
+-- A claim's figures with its verdict for their GPU model, PyTorch and cuDNN; the page of claims
+-- explains how it is judged. A claim without figures has one row, with the `command` to measure it.
+-- `holds_in` counts figures by condition, `holds_here` those of the row's condition; `rests_on_few`
+-- names the conditions with one or two decided figures, if others have more.
 create or replace macro claimed(figures, number, sentence, command) as table
 with by_condition as (
     select

@@ -1,4 +1,4 @@
--- What a job takes under each config: docs/your-model.md (What the answer rests on) says why.
+-- A job's time under each config; docs/your-model.md (What the answer rests on) has the reasons.
 
 -- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
 -- one. The parameters are those of sql/advice.sql.
@@ -225,7 +225,7 @@ spread_wholes as (
         t_95(1000) as of_uniform,
         t_half(spreads.df, wholes.error_share) as own,
         t_half(1000, wholes.error_share) as own_uniform,
-        -- 90%, of which this look has its share
+        -- of a 90% interval, at this look's share of the error
         if(
             wholes.error_share = 1, t_90(spreads.df),
             t_exceeded(0.05 * wholes.error_share, spreads.df)

@@ -68,9 +68,9 @@ class Candidate:
     series: Series
     direction: Direction
     since: int
-    """Index into the series' points of the first night that shows the change."""
+    """Index, in the series' points, of the first night that shows the change."""
     screening: Screening
-    """Result of tonight's screen; in it `before` is the usual value before the change."""
+    """Result of tonight's screen; its `before` is the usual value before the change."""
     is_seen: bool
     """Whether tonight's screen shows the change; False for an older alert that is not mended yet."""
     earlier: Finding | None
@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether to measure it again: a new change or a waiting word; no gain and no news."""
+        """Return whether to measure the series again: a new change or a waiting word, but no gain or news."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -219,7 +219,7 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """Return whether last night's finding goes on: an alert until mended, a gain while visible."""
+    """Return whether last night's finding lasts: an alert until it is mended, a gain while visible."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_over = is_mended or earlier.direction == "better"
@@ -227,7 +227,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the night from which on values exceed the alert's interval; None if not confirmed."""
+    """Return the index of the night since which values exceed the alert's interval; None if unconfirmed."""
     metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
     if not isinstance(metric, Amount) or not isinstance(alert.before, float):
         return None
@@ -282,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials; if one software ran, words alone: its numbers join the night.
+        """Judge candidates by fresh trials. If one software ran, judge words alone: its numbers join the night.
 
         `is_cut`: whether the time was up, so that missing trials may just not have been reached.
         """

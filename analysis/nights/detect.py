@@ -118,7 +118,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each candidate's first bad night, none of the oldest; single fine nights may follow it."""
+    """Return each candidate's first bad night, never one of the oldest; single fine nights may follow it."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -140,7 +140,7 @@ def screen(
 ) -> Screening:
     """Judge tonight's value, the last of `values`: one for each night, oldest first, None if missing.
 
-    `left_out`: indices of nights that are not compared with; `is_new`: whether tonight is the
+    `left_out`: indices of nights with which none is compared; `is_new`: whether tonight is the
     first night of new software (for times: of new kernels).
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
@@ -185,7 +185,7 @@ def screen_words(
     the two nights before must have an unusual word, too.
 
     `softwares`: the software of each night. For `is_news`, the newest software's first word is usual.
-    For `is_drawn`, no word is a change if one software had two, or before LATELY nights are known.
+    For `is_drawn`, no word is a change if one software had two words, or before LATELY nights are known.
     """
     words = [
         (place, value)
@@ -261,7 +261,7 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """The judgement of each series; one neither confirmed nor refuted needs more pairs or nights."""
+    """The judgement of each series; a series neither confirmed nor refuted needs more pairs or nights."""
 
     is_confirmed: Mask
     is_refuted: Mask
@@ -270,7 +270,7 @@ class Judgement:
     """Half the width of the 95% interval of `ratio_log`."""
 
     def one(self, blocks: int, more_blocks: int) -> Confirmation:
-        """Return a Confirmation, if this is the judgement of a single series."""
+        """Return the judgement of a single series as a Confirmation."""
         state: Settled = "refuted" if self.is_refuted else "undecided"
         ratio, half = float(self.ratio_log), float(self.half_width)
         return Confirmation(
@@ -325,7 +325,7 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights from the first bad one on by the month before, if FEWEST_NIGHTS or more by the first month too.
+    """Judge the nights from the first bad one on by the month before; FEWEST_NIGHTS or more also by the first month.
 
     A pinned baseline has only its first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
     """
@@ -344,10 +344,10 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge the nights since a change, without NaN, by two or more before: logarithms, last axis.
+    """Judge the nights since a change (no NaN) by two or more before it, as logs along the last axis.
 
-    The test is against no change: against the least effect, a step of 5% at 2% noise would take a
-    month. But the median night must show the least effect, and a single night must be far off.
+    The null is no change: were it the least effect, a step of 5% at 2% noise would take a month.
+    But the median night must show the least effect, and a single night must be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -389,7 +389,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge fresh words: confirmed if most differ from `before`, or if `is_strict`, if one differs."""
+    """Judge fresh words: confirmed if most differ from `before`, or with `is_strict` if any differs."""
     different = len(fresh) - Counter(fresh)[before]
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):

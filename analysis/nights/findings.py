@@ -1,4 +1,4 @@
-"""Remembers findings from night to night, and reports one shared finding in place of many that changed alike.
+"""Remembers findings from night to night, and reports one shared finding for many series that changed alike.
 
 Without memory, a change that nobody mended would become usual. If most series of one GPU change by a similar ratio,
 one finding stands for all of them: the cause is the GPU, its host, or a part that these series share.
@@ -41,7 +41,7 @@ class Memory:
     """What tonight needs to know of earlier nights: findings, spans to leave out, acceptances."""
 
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night, members included, without news and accepted ones."""
+    """Findings of the last measured night, with members, but without news and accepted findings."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """For each series, the newest acceptance among those that hold tonight."""
@@ -62,7 +62,7 @@ class Memory:
         )
 
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
-        """Return the spans of nights with which no night is compared from tomorrow on."""
+        """Return the spans of nights to leave out of comparisons from tomorrow on."""
         alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
         judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
         over = {name: entry for name, entry in judged.items() if name not in alerts}

@@ -88,7 +88,7 @@ class Night:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the whole plan is recorded; a series without a record has left the suite."""
+        """Return whether the whole plan is recorded; then a series without a record has left the suite."""
         return self.recorded >= self.planned
 
 
@@ -122,7 +122,7 @@ class History:
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last known workload_hash before night `at` (of `comparable`), and its own."""
+        """Return the last known workload_hash before night `at` (of `comparable`), and that of `at`."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]

@@ -31,7 +31,7 @@ class Finding:
     """Typical value of the nights before, in the metric's unit."""
     now: float | str | None
     ratio: float | None
-    """`now` / `before`, or if there are fresh pairs, their ratio; the next two are its 95% interval."""
+    """`now` / `before`, or the fresh pairs' ratio if any; `ratio_low` and `ratio_high` are its 95% interval."""
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
@@ -42,7 +42,7 @@ class Finding:
     """The first night that shows the change."""
     cause: Cause
     moved: tuple[Change, ...]
-    """What changed on the first night with the change, or the differences of the pairs' softwares."""
+    """Parts that changed on the night `since`, or in which the pairs' softwares differ."""
     command: str
     """The command that measures the cell again."""
     shared: str | None = None
@@ -57,7 +57,7 @@ class Finding:
     kernels: Change | None = None
     """The kernels before the change and since, if other kernels came with it."""
     is_news: bool = False
-    """Whether it tells of kernels or bits that new software brought: reported once, as no alert."""
+    """Whether it reports kernels or bits that came with new software: shown once, never an alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -123,7 +123,7 @@ class NightOutcome:
     fine_series: int = 0
     """Number of unchanged series whose nights could have shown a change of the least effect."""
     insufficient_series: int = 0
-    """Number of series that could not be judged, as they have too few nights or none tonight."""
+    """Number of series that could not be judged, as they have too few nights or no value tonight."""
     findings: tuple[Finding, ...] = ()
     """The night's findings, alerts first."""
     changes: tuple[Change, ...] = ()

@@ -29,7 +29,7 @@ FINE_NIGHTS = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amount:
-    """A metric whose value each night is a number, and more is worse. Nights compare by ratio."""
+    """A metric whose value each night is a number; more is worse. Nights are compared by ratio."""
 
     name: str
     meaning: str
@@ -214,14 +214,14 @@ class Screening:
     could_show: bool = True
     """For words, whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
-    """Whether the change is a new word on new software's first night, and the metric `is_news`."""
+    """Whether the change is a new word on new software's first night, and its metric has `is_news`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """The value now / before, or of the current / the last good software; over 1 is worse."""
+    """Ratio of values, now / before or current / last good software; over 1 is worse."""
     low: float | None = None
     """Lower end of the ratio's 95% interval; None if too few pairs or nights were judged."""
     high: float | None = None

@@ -1,4 +1,4 @@
-"""Compares a night with earlier nights: findings from its candidates, by fresh trials or by nights; its outcome."""
+"""Compares a night with earlier nights: judges candidates by fresh trials or by nights, and makes the outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ def compare_night(
     """Compare a night, whose trials have run, with earlier nights; return its outcome and series.
 
     `measure` measures new candidates again; `read` then reads the history with these trials too;
-    `again` returns the command that measures a cell, or for None every cell, again."""
+    `again` returns the command that measures a cell again, or every cell for None."""
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
     if new := [candidate for candidate in suspected.candidates if candidate.is_new]:
@@ -93,7 +93,7 @@ def _reasons(history: History, screened: Screened) -> tuple[str, ...]:
         needed = f"{nights} of the {FEWEST_NIGHTS} nights that a comparison needs"
         return (f"too few nights: {needed}, tonight among them; the next nights bring more",)
     absent = sum(entry.points[-1].value is None for entry in series)
-    reasons = [f"{len(series)} series, {absent} without a value tonight"]
+    reasons = [f"too few of {len(series)} series can be judged, {absent} have no value tonight"]
     if tonight.is_cut:
         reasons.append(
             f"the time was up after {tonight.reached} of {tonight.planned} trials: "

@@ -108,7 +108,7 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the parts that tell environments apart, without any that follows from parts before it.
+    """Return the parts that tell environments apart, without those that follow from earlier parts.
     `code` is such a part only if one cell ran with several versions of its code."""
     parts: list[str] = []
     for name in ENVIRONMENT:

@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
 
 MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
-    "pip install 'cudnn-sweep[report]', or ask for --format markdown or json"
+    "pip install 'cudnn-sweep[report]', or use --format markdown or json"
 )
 DRAWN = ("paybacks", "choices")  # tables that charts alone show
 LARGE = ("cells", "verdicts", *DRAWN)  # most of a page of 100,000 trials

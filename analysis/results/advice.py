@@ -87,7 +87,7 @@ order by abs(candidate - baseline) desc, operation, kernel
 
 
 class Advice(AnswerRow):
-    """A cell, contrast and start (`container` or `warm`); rows of the start that was asked for come first."""
+    """A cell, contrast and start (`container` or `warm`); rows of the requested start come first."""
 
     question = "advice"
 

@@ -31,7 +31,7 @@ order by all
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A setting with its values in baseline and candidate, as text: these are questions' parameters."""
+    """A setting with its values in baseline and candidate, as text: three parameters of questions."""
 
     field: str
     baseline: str

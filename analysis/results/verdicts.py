@@ -29,7 +29,7 @@ class OfCell(AnswerRow):
 class OfContrast(OfCell):
     @property
     def identity(self) -> tuple[str | bool | None, ...]:
-        """Return the values by which rows of different questions are about the same cell and contrast."""
+        """Return the values that rows of different questions share for the same cell and contrast."""
         return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
 
 
@@ -138,7 +138,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return what another launch gives to cells before their first look, and its time; None if there are none."""
+    """Return what another launch gives to cells before their first look, and its time; None without such cells."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -150,7 +150,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield about how many more blocks would decide one of the cells that are open after their first look."""
+    """Yield a sentence: about how many more blocks would decide one of the cells open after a look."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"

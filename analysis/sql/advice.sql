@@ -2,11 +2,11 @@
 -- $steps BIGINT = 10000: steps that the job makes in one process
 -- $hours DOUBLE = NULL: instead, as many steps as the baseline makes in so many hours
 -- $state TEXT = 'container': container or warm: whether CUDA's compute cache is empty at each start
--- $runs BIGINT = 1: the interval holds the ratio of the mean times of so many runs of each setting
--- $memory_limit_gib DOUBLE = NULL: what needs more does not fit; null: the GPU's memory
+-- $runs BIGINT = 1: runs of each setting; the interval is that of the ratio of their mean times
+-- $memory_limit_gib DOUBLE = NULL: a config that needs more does not fit; null: the GPU's memory
 -- $difference DOUBLE = 0.02: smaller relative differences of the whole time count as none
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
--- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
+-- $is_over BOOLEAN = NULL: whether the last block is in: all error is spent then; null: as stored
 -- terminal: cell, start, advice, why, saved_s,
 --     ratio[mean_ratio_low mean_ratio_high], break_even_steps
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
@@ -16,7 +16,7 @@
 -- its parts and intervals. Advice follows the interval of the mean ratio at this look's share of
 -- the error: on or off if it excludes 1; no difference if its 90% interval is within $difference of
 -- 1, or the setting cannot matter; does not fit if the candidate runs out of memory, or beyond
--- $memory_limit_gib; fails if a config ends otherwise in more blocks (Fisher's exact test).
+-- $memory_limit_gib; fails if a config fails in other ways in more blocks (Fisher's exact test).
 select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),
     $field || ': ' || $baseline || ' → ' || $candidate as contrast,
@@ -26,20 +26,20 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     jobs.asked, -- whether `start` is $state
     jobs.advice, -- on, off, no difference, does not fit, fails or undecided
     jobs.setting, -- the value to use; the baseline's if it makes no difference or is not decided
-    jobs.settled, -- whether it is decided and its interval narrow, so that measuring may stop
-    jobs.why, -- in a short phrase
-    jobs.sure, -- probability, by Student's t, that the faster setting is so in the long run
+    jobs.settled, -- whether advice is decided and the interval narrow: measuring may stop
+    jobs.why, -- reason, in a short phrase
+    jobs.sure, -- probability, by Student's t, that the setting faster here is truly faster
     jobs.job_steps, -- steps of the job
-    jobs.first_calls, -- how many of them are the first with their shape
-    jobs.shapes_met, -- distinct shapes that trials called cold
-    jobs.new_shape_ms, -- extra cost of a first call after the first one, under the candidate
+    jobs.first_calls, -- steps of the job that are the first with their shape
+    jobs.shapes_met, -- most distinct shapes that both trials of a block met
+    jobs.new_shape_ms, -- extra cost of each further shape's first call under the candidate
     jobs.whole_baseline_ms / 1000 as baseline_s, -- time of the job under the baseline
     jobs.whole_candidate_ms / 1000 as candidate_s,
     baseline_s - candidate_s as saved_s, -- what the candidate saves; negative: what it costs
     baseline_s * (1 - jobs.ratio_high) as saved_s_low,
     baseline_s * (1 - jobs.ratio_low) as saved_s_high,
     exp(jobs.log) as ratio, -- time of the job under the candidate / under the baseline
-    jobs.ratio_low, -- lower end of its 95% interval, for $runs runs of each
+    jobs.ratio_low, -- lower end of its 95% interval, for $runs runs of each setting
     jobs.ratio_high,
     jobs.mean_ratio_low, -- lower end of the 95% interval of the ratio of expected times
     columns(['mean_ratio_high', 'baseline_ms', 'candidate_ms']),
@@ -48,14 +48,14 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     jobs.extra_start_ms / 1000 as extra_start_s, -- how much longer the candidate takes to start
     (jobs.extra_start_ms - jobs.extra_margin_ms) / 1000 as extra_start_s_low,
     (jobs.extra_start_ms + jobs.extra_margin_ms) / 1000 as extra_start_s_high,
-    jobs.break_even_steps, -- steps after which both took as long; null if there are none
+    jobs.break_even_steps, -- steps after which both have taken equally long; null if none
     columns(['break_even_low', 'break_even_high']),
     jobs.baseline_cache_ms / 1000 as baseline_cache_saves_s, -- what a warm cache saves a start
     jobs.candidate_cache_ms / 1000 as candidate_cache_saves_s,
     columns(['blocks', 'recorded_blocks', 'at_most', 'block_s']),
     jobs.start_blocks, -- paired blocks that met the compute cache in this state
     if(jobs.advice = 'undecided', jobs.lacking, null) as blocks_needed,
-    blocks_needed * jobs.block_s / 60 as minutes_needed, -- how long they take
+    blocks_needed * jobs.block_s / 60 as minutes_needed, -- how long blocks_needed take
     columns(['error_share', 'baseline_failed', 'candidate_failed']),
     jobs.baseline_out_of_memory, -- trials of the baseline that ran out of memory
     jobs.candidate_out_of_memory,

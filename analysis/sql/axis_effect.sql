@@ -9,10 +9,10 @@
 -- A row a cell of the candidate and config. Two values are two cells, whose processes ran in
 -- different blocks: nothing pairs them. Intervals and tests are Welch's, on the logarithms of the
 -- processes' medians; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over
--- the rows). Drift between blocks counts only as far as processes show it.
+-- the rows). Drift between blocks counts only as far as processes differ by it.
 --
--- by_choice: each side's choices, as times over its usual one, if they differ by min_effect or
---     more; or how common an unseen choice may be
+-- by_choice: each side's choices, by their time / that of its usual choice, if these differ by
+--     min_effect or more; or how common an unseen choice may be
 -- baseline_relative_l2_error, relative_l2_error: largest error of the side against float64
 -- baseline_relative_max_error, relative_max_error: the same by the largest deviation
 -- baseline_roofline_share, roofline_share: the side's share of its precision's roofline, median

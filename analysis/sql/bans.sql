@@ -4,7 +4,7 @@
 -- none: no cell was measured with a ban and without: see `sweep bans`
 --
 -- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
--- lose most. A row rests on blocks in turns or on others, whichever are more. Verdicts, ratios and
+-- lose most. A row uses blocks in turns or other blocks, whichever are more. Verdicts, ratios and
 -- intervals are as in `sweep query helps_or_hurts`, over all bans of a sweep. Engines are those
 -- that cuDNN's log shows for a process of each side, at each first call.
 --
@@ -34,7 +34,7 @@ compared as (
         usual.l2_error as usual_l2_error, -- largest L2 error against float64 without the ban
         banned.l2_error as banned_l2_error,
         only_in(usual.kernels, banned.kernels) as usual_kernels,
-        only_in(banned.kernels, usual.kernels) as banned_kernels, -- only with the ban
+        only_in(banned.kernels, usual.kernels) as banned_kernels, -- kernels only with the ban
         replaced(usual.taken, banned.taken) as swaps
     from sides as banned
     inner join sides as usual

@@ -13,17 +13,18 @@
 --     inconclusive  fewer than two blocks, or the gain's interval holds zero; if there is a
 --                   break_even_low, payback does not come before that
 --     open loop     new shapes never end, so that searches are within the time per iteration
--- Intervals are t intervals over blocks; break_even's divide the ends of those two, worst by best.
--- A single tuning block gives none: set new_compute_caches in the suite.
+-- Intervals are t intervals over blocks. break_even_low is the least tuning / the largest gain,
+-- break_even_high the reverse. One tuning block has no interval: set new_compute_caches in a suite.
 --
 -- Compiling and capturing a graph are part of the start, as a search is; a recompilation or a new
 -- graph is part of a further shape's. With the field execution, so is the compiler's import: what
 -- the one-time costs of a process that compiles exceed those of one that does not.
 --
--- compile_ms: part of tuning_ms that compiling or capturing took; null: neither, or unknown
 -- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
--- Iterations are those at that shape. A loop is timed over all its shapes, so each is assumed to
--- gain the same share of its time, which is that of the baseline's second call.
+-- Iterations are those at that shape. A loop is timed over all its shapes, so each shape is assumed
+-- to gain the same share of its own time, taken from the baseline's second call.
+--
+-- compile_ms: part of tuning_ms that compiling or capturing took; null: neither, or unknown
 with blocks as materialized (
     select
         * rename (judged_cell as cell),
@@ -36,7 +37,7 @@ with blocks as materialized (
     where pairing = 'paired'
 ),
 
--- in units of the baseline's time, so that cells compare
+-- in units of the baseline's time, so that cells can be compared
 gains as materialized ( -- noqa: ST03
     select -- noqa: ST06
         cell,
@@ -59,7 +60,7 @@ cells as (
             'in_turns', 'no_effect_reason'
         ])),
         count(gain_ms) as gain_blocks, -- paired blocks
-        avg(gain_ms) as gain_ms, -- time per iteration that the candidate saves, mean over them
+        avg(gain_ms) as gain_ms, -- time per iteration that the candidate saves, mean over blocks
         avg(baseline_ms) filter (where gain_ms is not null) as unit_ms
     from blocks
     group by cell
@@ -86,7 +87,7 @@ visited as (
         unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
         unnest(candidate_compile_ms[:shapes]) - unnest(baseline_compile_ms[:shapes])
             as extra_compile_ms,
-        unnest(range(1, shapes + 1)) as shape_number, -- its place in order of arrival, from 1
+        unnest(range(1, shapes + 1)) as shape_number, -- the shape's place in arrival order, from 1
         unnest(shape_names[:shapes]) as shape, -- sizes of the input, for $per = 'shape'
         if(shape_number = 1, import_ms, 0) as import_ms,
         unnest(baseline_second_ms[:shapes]) as second_ms

@@ -6,13 +6,13 @@
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
 -- order and grids. Kernels, conversions and logs are those of the modal choice, the most common
--- one; times are medians over processes. What ranks would do is a prediction: each is taken for one
--- more process like those measured. Few processes show no rare choices; only the interval of
--- rank_agreement allows for them (Clopper and Pearson's).
+-- one; times are medians over processes. What ranks would do is predicted: each rank counts as one
+-- more process like those measured. Few processes may miss rare choices; only the interval of
+-- rank_agreement allows for these (Clopper and Pearson's).
 --
--- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too small for few processes
+-- entropy_bits: 0 if all agree, log2(n) for n equally common choices; few processes give too little
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
--- layout_conversion_share: of device time; null if shapes vary
+-- layout_conversion_share: share of device time in conversions; null if shapes vary
 -- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
 --     slowest of so many processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
@@ -70,7 +70,7 @@ config_choices as (
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
         any_value(searched_shapes) as searched_shapes,
         any_value(cell_choices) as cell_choices, -- different choices over all the cell's configs
-        count(*) as distinct_choices, -- different choices among these
+        count(*) as distinct_choices, -- different choices of the row's processes
         any_value(kernels_hash) filter (where is_modal) as choice, -- hash of the modal choice
         max(processes) / sum(processes) as choice_share, -- share of the processes that drew it
         log2(sum(processes)) - sum(processes * log2(processes)) / sum(processes) as raw_entropy,
@@ -128,7 +128,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
         log_trial, timed, cell_id, env_hash, software_hash, workload_hash
     ),
     shown_choices.kernels,
-    list_median(predicted.every_device_ms) as device_ms, -- device time of all processes
+    list_median(predicted.every_device_ms) as device_ms, -- device time, median over processes
     if(predicted.k = 1, 0, modal_shares.low ** $ranks) as rank_agreement_low,
     -- no choice is more common than the modal one
     modal_shares.high ** ($ranks - 1) as rank_agreement_high,

@@ -45,16 +45,16 @@ counted as (
     select
         config,
         count(fingerprint) as processes, -- processes whose fingerprint is known
-        count(distinct fingerprint) as distinct_fingerprints, -- different fingerprints among them
+        count(distinct fingerprint) as distinct_fingerprints, -- different fingerprints of processes
         bool_and(bitwise_repeatable) as bitwise_repeatable,
         count(same_bits) as default_pairs, -- processes with PyTorch's default config in their block
-        count(*) filter (where same_bits) as same_as_default, -- those of them that gave its bits
+        count(*) filter (where same_bits) as same_as_default, -- default_pairs with equal bits
         count(relative_l2_error) as processes_with_error,
         max(relative_l2_error) as relative_l2_error,
         max(relative_max_error) as relative_max_error,
-        median(loss_first) as loss, -- of the first training step, median over processes
+        median(loss_first) as loss, -- loss of the first training step, median over processes
         count(loss_difference) as loss_pairs, -- pairs with the default config, both with a loss
-        max(loss_difference) as loss_difference, -- largest relative one of such pairs
+        max(loss_difference) as loss_difference, -- largest relative difference in such a pair
         bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
         any_value(columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']))
     from paired

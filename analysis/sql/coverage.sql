@@ -4,12 +4,12 @@
 --
 -- A row a sweep and cell. A cell's planned trials follow from its blocks: each of its configs once.
 -- In a race, a recorded trial that is neither ok nor failed was raced out.
--- A cell or block without records shows only in the sweep's own counts: in all, sweep_planned less
--- sweep_recorded trials lack, including those of shards that have not begun.
+-- A cell or block without records shows only in the sweep's own counts: in all, sweep_planned -
+-- sweep_recorded trials are missing, including those of shards that have not begun.
 -- not_begun: cells of the sweep's plan without a recorded trial; 0 for rows older than the column
 --
--- split_blocks: complete ones whose trials ran on different slots or in different launches
--- doubtful_blocks: complete ones on one slot with a trial whose GPU was throttled or shared
+-- split_blocks: complete blocks whose trials ran on different slots or in different launches
+-- doubtful_blocks: complete blocks on one slot with a trial whose GPU was throttled or shared
 with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
     select
         columns([
@@ -81,7 +81,7 @@ sweeps as (
     select
         sweep_id,
         max(plan_trials) as sweep_planned, -- trials in the sweep's plan
-        count(*) filter (where repeats_block is null) as sweep_recorded, -- those that are recorded
+        count(*) filter (where repeats_block is null) as sweep_recorded, -- planned trials recorded
         greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
         string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
             as sweep_shards -- parts of the plan with records, as 1/4; null if it was not split
@@ -95,7 +95,7 @@ select
     labels.* exclude (cell_id, cell_order),
     cells.configs, -- configs recorded of the cell
     grouped.* exclude (sweep_id, cell_id),
-    cells.replicates, -- ok trials of the config that has least of them, A/A twins left out
+    cells.replicates, -- ok trials of the config with the fewest, A/A twins left out
     cells.configs * grouped.blocks + cells.twins as planned, -- configs × blocks, and twins
     cells.recorded,
     cells.ok,

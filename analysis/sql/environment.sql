@@ -12,7 +12,7 @@
 -- not_finite: trials whose first calls gave infinities or NaN
 -- diverged: trials whose loss was finite at first and was not at the end
 -- resembling_sweeps: sweeps whose blocks resemble each other, so that intervals may be too narrow
--- copy_gbps_p10, copy_gbps_p90: 10% and 90% of the trials are below
+-- copy_gbps_p10, copy_gbps_p90: 10th and 90th percentile of copy_gbps over trials
 -- commits: git commits of cudnn-sweep, if known
 with trials as (
     select

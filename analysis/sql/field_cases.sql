@@ -13,13 +13,13 @@
 -- claim: what was claimed
 -- contrast: what differs: the baseline's value → the candidate's; null for a bound
 -- measure: the number that the claim is about
--- holds: whether the claim puts it above or below the bound, or within 1 / bound and bound
+-- holds: whether the claim puts measure above or below bound, or within 1 / bound and bound
 -- bound: the claim's bound
 -- assumed: what the report did not say
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
 -- value_low, value_high: ends of the value's interval; for one side, its range over processes
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
--- torch_then, cudnn_then, gpu_then: where it was reported
+-- torch_then, cudnn_then, gpu_then: what the report ran on
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
     select
         *,
@@ -100,7 +100,7 @@ sides as materialized (
         count(*) as trials,
         any_value(message) filter (where status <> 'ok') as message,
         count(*) filter (where counts) as measured,
-        -- all that did not fail are doubtful
+        -- every ok trial is doubtful
         measured = 0 and bool_or(status = 'ok') as lacks,
         string_agg(distinct array_to_string(list_sort(routes), ' '), ', ')
             filter (where counts) as routes,
@@ -217,7 +217,7 @@ found as (
         c.routes as candidate_routes,
         now.of[number].middle as baseline_value,
         other.of[number].middle as candidate_value,
-        if(has_two, verdicts.ratio, now.of[number].middle) as value, -- the number today
+        if(has_two, verdicts.ratio, now.of[number].middle) as value, -- the measure's value today
         if(has_two, verdicts.ratio_low, now.of[number].low) as value_low,
         if(has_two, verdicts.ratio_high, now.of[number].high) as value_high,
         verdicts.verdict in ('helps', 'hurts') as differs,
@@ -270,7 +270,7 @@ select
                 if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null),
                 'no message'
             )
-    end as because, -- why it is not to be run here
+    end as because, -- why the case is not to be run here
     case
         when decided.measure = 'outside_cudnn' and decided.value > 0 then 'route'
         when not coalesce(decided.differs, false) then null

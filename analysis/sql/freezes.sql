@@ -1,20 +1,20 @@
--- What does a kept choice keep: errata with benchmark off, beside off and on alone?
+-- What does a kept choice keep of benchmark's gain, with benchmark off and errata?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all if null
 -- terminal: cell, off_ms, on_ms, frozen_ms, frozen_ratio[frozen_ratio_low frozen_ratio_high],
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
 --
 -- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata.
--- Ratios are geometric means over the blocks that have all three, by rounds, with the intervals of
+-- Ratios are geometric means over blocks with off, on and frozen, by rounds; intervals are as in
 -- `sweep query helps_or_hurts`. The interval of kept is the delta method's, on the same blocks.
 --
 -- rules: how many rules the errata have
--- blocks: blocks that have all three
+-- blocks: blocks with off, on and frozen
 -- on_ratio: wall time of a step with on / off
 -- on_device_ratio: device time with on / off
 -- frozen_ratio: wall time of a step, frozen / off
 -- frozen_device_ratio: device time, frozen / off
--- kept: share of the gain of on that frozen has too; null unless the interval of on is below 1
+-- kept: share of on's gain that frozen keeps; null unless the interval of on_ratio is below 1
 -- kept_by: what kept compares: wall, or device if the loop is CPU-bound
 -- off_ms: time per step with off, median of the processes
 -- off_first_ms: first calls of all shapes with off and an empty compute cache, median
@@ -68,7 +68,7 @@ pairs as materialized (
     where pairing = 'paired'
 ),
 
--- Both against one trial with off. by_frozen, by_on: kept's slope in each log, times on's gain.
+-- Frozen and on, over one trial with off. by_frozen, by_on: kept's slope in each log × on's gain.
 blocks as (
     select
         frozen.cell_of_pair as cell,

@@ -1,23 +1,23 @@
 -- Where does a setting help, where does it hurt, and where does it make no difference?
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all if null
--- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
+-- $is_over BOOLEAN = NULL: whether the last block is in: all error is spent then; null: as stored
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, device_verdict, errors, notes
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; blocks in turns and others have a row each. A ratio is
 -- candidate / baseline, the geometric mean over blocks. Its verdict tests against min_effect: 5% of
--- those that help or hurt may be wrong. It reads fails if the candidate failed in more blocks
--- (Fisher's exact test), or so that none is left. docs/measuring.md says more (What a verdict rests
--- on). With field twin, '0' against '1', what helps or hurts is a false alarm. $worst takes what
--- fails first, then what is slower by a verdict in wall or device time. If the kernels are the
--- same, look for other causes: launch_bound, warnings, the cell's trials.
+-- those that help or hurt may be wrong. A verdict is fails if the candidate failed in more blocks
+-- (Fisher's exact test), or if its failures leave no pair. docs/measuring.md says more (What a
+-- verdict rests on). With field twin, baseline 0 and candidate 1, a row that helps or hurts is a
+-- false alarm. $worst puts failures first, then the rows that hurt most in wall or device time. If
+-- the kernels are the same, look for other causes: launch_bound, warnings, the cell's trials.
 --
 -- by_choice: wall ratio by choice of kernels, if the choices differ by min_effect or more; or how
 --     common an unseen choice may be
 -- notes: why there is no device ratio, how trials failed that compile or capture, and what splits
 --     a compiled model
--- errors: against float64 (relative L2), baseline → candidate, and bits; of a contrast of precision
+-- errors: relative L2 errors against float64, and equal bits; null unless field is precision
 -- baseline_relative_l2_error, candidate_relative_l2_error: the largest over blocks; null: unknown
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline
 with found as (

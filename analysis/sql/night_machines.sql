@@ -12,7 +12,7 @@ select
     host,
     cpu_model,
     precision, -- noqa: RF04
-    count(*) as trials, -- trials of it there
+    count(*) as trials, -- the night's trials there
     median(calibration_matmul_tflops) as calibration_matmul_tflops,
     median(calibration_copy_gbps) as calibration_copy_gbps
 from records

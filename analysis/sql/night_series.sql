@@ -3,14 +3,14 @@
 -- none: no night is recorded
 --
 -- A row a night, cell, config and metric: the median over the night's processes, with the GPU, host
--- and sources of most. A night is the sweep night-DATE-NAME; what confirm-DATE-NAME measured afresh
--- with the same software joins it. Times leave out processes whose GPU was throttled or shared. A
--- single trial that failed makes a failure of the night. Second trials of A/A pairs are left out.
+-- and sources that most have. A night is the sweep night-DATE-NAME; what confirm-DATE-NAME measured
+-- afresh with the same software joins it. Times leave out processes whose GPU was throttled or
+-- shared. One failed trial makes a failure of the night. Second trials of A/A pairs are left out.
 --
 -- value: median over the processes; null if the metric is no number
--- word: of engine the most common kernels of a step, of bits their hash, of repeats whether bits
---     repeat, in three processes or more, of failure how trials ended, of layout_losses the layers
---     that lose channels_last; else null
+-- word: for engine, a step's most common kernels; for bits, their hash; for repeats, whether bits
+--     repeat, in three processes or more; for failure, how trials ended; for layout_losses, the
+--     layers that lose channels_last; else null
 with grouped as (
     select
         night,

@@ -39,7 +39,7 @@ counted as ( -- noqa: ST03
     where observed is not null
 ),
 
--- each is a family of its own
+-- each cell is a family of its own
 estimates as ( -- noqa: ST03
     select
         *,

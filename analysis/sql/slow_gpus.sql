@@ -5,8 +5,8 @@
 -- none: no GPU has enough calibrated trials
 --
 -- A row a GPU and measure, without trials in which another process used the GPU. Peers are other
--- GPUs of its model that ran the same software. A GPU that differs from most of its peers is off.
--- If half of a model's GPUs are, as with two that differ, nobody can say which is at fault.
+-- GPUs of its model that ran the same software. A GPU that differs from most peers is an outlier.
+-- If half of a model's GPUs are outliers, as with two that differ, the one at fault is not known.
 --
 -- throttled: trials that found the GPU throttled
 with speeds as (
@@ -31,7 +31,7 @@ gpus as (
         any_value(host) as host, -- noqa: RF04
         any_value(speed_unit) as speed_unit, -- of the speeds: GB/s, or TFLOP/s
         count(*) as trials, -- calibrated trials
-        median(speed) as speed, -- median over them
+        median(speed) as speed, -- median over trials
         count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
         max(temperature_c) as temperature_c,
         median(sm_clock_mhz) as sm_clock_mhz,
@@ -64,9 +64,9 @@ select
         when not is_off then 'alike'
         when 2 * count(*) filter (where is_off) over alike >= count(*) over alike then 'differs'
         else if(faster_peers > slower_peers, 'slow', 'fast')
-    end as finding, -- slow, fast, differs (so do half of them or more), alike, or alone
+    end as finding, -- slow, fast, differs (half of the model or more do), alike, or alone
     len(speeds) as peers, -- GPUs that it is compared with
-    list_median(speeds) as peers_speed, -- the median of theirs
+    list_median(speeds) as peers_speed, -- median speed of these GPUs
     speed / peers_speed as ratio -- speed / peers_speed
 from compared
 window alike as (partition by gpu, software_hash, measure)

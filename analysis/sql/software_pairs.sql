@@ -1,5 +1,5 @@
 -- What did another software measure beside this one, block by block?
--- $software TEXT = 'last_good': what the other one was called
+-- $software TEXT = 'last_good': name of the other software
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --

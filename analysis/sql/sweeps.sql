@@ -18,7 +18,7 @@ select
     max(ended_at) as last_ended_at,
     max(plan_trials) as planned,
     count(*) filter (where repeats_block is null) as recorded,
-    count(repeats_block) as repeats, -- recorded trials besides, of split blocks that ran again
+    count(repeats_block) as repeats, -- further recorded trials: split blocks that ran again
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status <> 'ok') as failed,
     greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,

@@ -3,11 +3,11 @@
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two of them
 --
--- First a row for each two of them and each thing that may carry over, with Clopper and Pearson's
--- 95% interval of its share, for cells like these. Then a row for each cell whose verdict does not
--- carry over. A verdict does if both sides decided alike: helps, hurts or equivalent. Choices are
--- the most common kernels and grids of a config's processes. Bits, compared for versions alone, are
--- those of one step's outputs and gradients: each GPU model draws inputs of its own.
+-- First a row for each two models or versions and each thing that may carry over, with Clopper and
+-- Pearson's 95% interval of its share, for cells like these. Then a row for each cell whose verdict
+-- does not carry over. A verdict does if both sides' are equal: helps, hurts, equivalent or fails.
+-- Choices are the most common kernels and grids of a config's processes. Bits, compared for
+-- versions alone, are of one step's outputs and gradients: each GPU model draws inputs of its own.
 --
 -- of_a, of_b: models or versions
 -- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and
@@ -148,7 +148,7 @@ counts as (
 
 select
     counts.* exclude (n, k),
-    counts.n as cells, -- cells for which both sides know it, once for each set of other settings
+    counts.n as cells, -- cells where both sides have a value, once for each set of other settings
     counts.k as carried, -- cells for which both sides agree
     counts.k / counts.n as share, -- carried / cells
     intervals.low as share_low,
@@ -159,7 +159,7 @@ inner join share_intervals('counts') as intervals
 union all by name
 select
     columns(['of_a', 'of_b', 'what']),
-    cell_id, -- one whose verdict does not carry over
+    cell_id, -- the cell whose verdict does not carry over
     in_a as a,
     in_b as b,
     why

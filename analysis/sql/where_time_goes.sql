@@ -5,9 +5,9 @@
 -- A row a sweep and part of its trials' time, the largest first. A trial's wait for others of its
 -- block counts as their time; one-time costs that several pay side by side count once.
 --
--- part: a phase of a record, log (the untimed process after it), gap (before it), or other, such as
---     what a failed trial was at when it ended
--- median_s, total_s: median over them, and sum
+-- part: a phase of a trial, log (the untimed process after it), gap (before it), or other, such as
+--     the phase in which a failed trial ended
+-- median_s, total_s: median and sum over these trials
 -- share: of all the sweep's time
 with parts as (
     select

@@ -56,7 +56,7 @@ class Folder:
             return stream.read_buffer()
 
     def require_file(self, path: str) -> None:
-        """Do nothing: an object store has only regular files. For others LocalFolder raises TornFileError."""
+        """Do nothing: an object store has only regular files. LocalFolder raises TornFileError for others."""
 
     def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder; in an object store every prefix counts as a folder."""
@@ -91,11 +91,11 @@ class Folder:
         """Do nothing: an object store keeps no object that was sent in part."""
 
     def shown(self, path: str = "") -> str:
-        """Return the path as errors show it: without a URL's options, and with bytes escaped that are no UTF-8."""
+        """Return the path as errors show it: without a URL's options, and with escapes for bytes that are no UTF-8."""
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
-        """Return the path for DuckDB, with the characters of `root` escaped that would be a pattern."""
+        """Return the path for DuckDB; characters of `root` that DuckDB would read as a pattern are escaped."""
         return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 

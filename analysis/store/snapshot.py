@@ -68,7 +68,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """Return a loose file's rows, or a part that was opened to be scanned; None if the file is torn."""
+        """Return a loose file's rows, or a part file, opened for scans; None if the file is torn."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
@@ -97,7 +97,7 @@ def is_damaged(folder: Folder, path: str) -> bool:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """Return one dataset of fragments in `folder`'s file system or, without `folder`, each in its own."""
+    """Return the fragments as one dataset, in `folder`'s file system; if `folder` is None, in their own."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 

@@ -72,7 +72,7 @@ class Store:
 
     @property
     def stores(self) -> "Sequence[Store]":
-        """Return a list of this store alone, as `Joined` returns all its stores."""
+        """Return this store alone, as a list; `Joined` returns all of its stores."""
         return [self]
 
     def check_writable(self) -> None:

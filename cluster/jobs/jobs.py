@@ -162,7 +162,11 @@ class Jobs:
             yield
         except Exception as error:  # of any class: Ray's client has many
             first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # tracebacks follow
-            kind = "refuses" if isinstance(error, RuntimeError) else "does not answer as Ray does"
+            kind = (
+                "refuses the request"
+                if isinstance(error, RuntimeError)
+                else "does not answer as Ray does"
+            )
             text = f"{self.url} {kind} ({type(error).__name__}): {first_line}"
             raise ClusterError(text) from error
 
@@ -170,7 +174,7 @@ class Jobs:
         return _read(Request(f"{self.url}{path}", headers=self._headers))
 
     def _fault(self, error: Exception) -> str:
-        """Return the reason, as a message, why the cluster did not tell its version."""
+        """Return a message with the reason why the cluster did not return its version."""
         if isinstance(error, HTTPException):
             return (
                 f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
@@ -249,7 +253,7 @@ def _url(address: str) -> str:
         host = urlsplit(f"//{rest}").hostname or "HOST"
         raise ClusterError(
             f"address: found `{address}`, allowed: the dashboard's, HOST:PORT or http(s)://HOST:PORT, "
-            f"as {host}:{DASHBOARD_PORT}"
+            f"such as {host}:{DASHBOARD_PORT}"
         )
     return address if is_url else f"http://{address}"
 

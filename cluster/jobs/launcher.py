@@ -49,7 +49,7 @@ LOOPBACK = "--dashboard-host=127.0.0.1"
 
 
 def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait until ssh answers on the head, if the file names it. Raises ClusterError after HEAD_S."""
+    """Wait until ssh answers on the file's `head_ip`, if it has one. Raises ClusterError after HEAD_S."""
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # only `ray up` can reach the head
@@ -215,7 +215,7 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
 
 
 def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
-    """Return the content for `ray up`, by which every Ray needs a token; each node gets a copy of the file `token`."""
+    """Return the launch file's content for `ray up`: every Ray needs a token, and each node gets the file `token`."""
     config = copy.deepcopy(dict(ray_part))
     before = _changed_part(ray_part)
     for key in START_COMMANDS:

@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our input closes or the parent is gone, whose fork may keep the input open."""
+    """Wait until our input closes, or our parent is gone: a fork of it may keep the input open."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -48,7 +48,7 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield the ids of processes with the marker, and of Ray's agents, which overwrite theirs."""
+    """Yield the ids of processes with the marker, and of Ray's agents, which overwrite the marker."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
         try:

@@ -136,7 +136,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, and make Ray read them even if it is imported; restore all at the end."""
+    """Set environment variables, and make Ray read them even if already imported; restore all at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)

@@ -92,7 +92,7 @@ def audit_script(request: AuditRequest) -> Audited:
     if script.endswith(".ipynb"):
         raise SpecError(f"{script} is a notebook; first `jupyter nbconvert --to script {script}`")
     if not request.is_module and not Path(script).exists():
-        raise SpecError(f"{script}: no such file; allowed: a script of Python, or -m MODULE")
+        raise SpecError(f"{script}: no such file; allowed: a Python script, or -m MODULE")
     with tempfile.TemporaryDirectory(prefix="sweep-audit-") as folder:
         Path(folder, START).write_text(START_TEXT, encoding="utf-8")
         by_name = ["-m"] if request.is_module else []
@@ -178,11 +178,11 @@ class Inputs:
     counts: tuple[tuple[Sizes, int], ...]
     """Each shape with its number of calls; the most frequent shape comes first."""
     left_out: int
-    """Number of calls with other shapes: of other dimensions or channels, or too many for a file."""
+    """Number of calls with other shapes: other dimensions or channels, a size of 0, or too many for a file."""
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return the inputs of the model `name`, or else of the model with most convolutions; None if no shape is known."""
+    """Return the inputs of the model `name` (None: of the one with most convolutions); None if no shape is known."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -257,7 +257,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
         lacking.append(f"{model.name} is a copy: {remedy}")
     elif model.made.others:
         values = ", ".join(model.made.others)
-        lacking.append(f"no suite can say {values}, of which {model.name} is made: {remedy}")
+        lacking.append(f"{model.name} is made from {values}, which no suite can write: {remedy}")
     lacking += what_it_takes(model, inputs.direction == "training", space_names(inputs.usual))
     file = model.file if model.module == MAIN else None
     if file and MAIN not in Path(file).read_text("utf-8", "replace"):
@@ -287,7 +287,7 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """Return what a suite can name if the model cannot be made from its class and plain values."""
+    """Return advice to write a function for a suite to name, if class and plain values cannot make the model."""
     code, name = "what makes it", "FILE.py:NAME"
     if model.made is not None:
         code = f"the code at {place_text(model.made.at)}"
@@ -333,7 +333,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs` (None: one float tensor, or none can be written), and the arguments not described."""
+    """Return a suite's `inputs`, None if unneeded or impossible, and the arguments that it cannot describe."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)

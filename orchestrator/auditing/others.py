@@ -16,8 +16,8 @@ class Others:
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Note which of the process and its descendants have torch, but no forks. `parent`: command
-        line and environment of a parent with torch; a child with the same ones is its fork.
+        """Note the process and its descendants if they have torch and are no forks. `parent`: command
+        line and environment of a parent with torch; a child with the same is a fork.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")

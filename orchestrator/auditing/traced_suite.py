@@ -171,7 +171,7 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Return the table of convolutions, on a narrow console without `kernel`, which `name` includes."""
+    """Return the table of convolutions. On a narrow console it lacks `kernel`, which `name` includes."""
     rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value

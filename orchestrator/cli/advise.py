@@ -35,7 +35,7 @@ def advise(options: step_options.AdviseOptions) -> None:
 
 
 def freeze(options: step_options.FreezeOptions) -> None:
-    """Save a search's choice in a file, with which benchmark off takes the fastest plans.
+    """Save a search's choice in a file that gives benchmark off the fastest plans.
 
     It searches in several processes, times the best plans again, and finds rules that ban the plans
     in front of them. It compares off, on and frozen in turns. A frozen model starts as fast as with
@@ -45,12 +45,12 @@ def freeze(options: step_options.FreezeOptions) -> None:
 
 
 def bans(options: step_options.BansOptions) -> None:
-    """Tell the price of a ban: what a step loses without each engine that cuDNN takes for it.
+    """Report what a ban costs: what a step loses without each engine that cuDNN takes for the step.
 
-    It looks which engines the cells take, bans one after another in turns with none banned, until each cell is
-    decided or the minutes are over, and shows which cells lose, by how much, what takes the engine's place, the
-    error against float64, and whether bits still repeat. `sweep query bans` asks that again. The same command
-    resumes a sweep that was cut.
+    It finds the engines that the cells take, and bans one after another, in turns with no ban, until each cell
+    is decided or the minutes are over. It shows which cells lose, by how much, what takes the engine's place,
+    the error against float64, and whether bits still repeat. `sweep query bans` prints that again. The same
+    command resumes an interrupted sweep.
     """
     options, console, place = _begun(options, is_apart=True, needs_gpu=True)
     from cudnn_sweep.analysis.engine.queries import load_query
@@ -73,7 +73,7 @@ def gate(options: step_options.GateOptions) -> None:
     """
     for option, suffix in {"comment": ".md", "junit": ".xml"}.items():
         if getattr(options, option):
-            raise SpecError(f"--{option} is --write by now, with a name that ends in {suffix}")
+            raise SpecError(f"--{option} is now --write, with a name that ends in {suffix}")
     _run("gating.gate:gate", options)
 
 
@@ -83,7 +83,7 @@ def bisect(options: step_options.BisectOptions) -> None:
     Each of --pythons is an environment with cudnn-sweep. The newest takes turns with the oldest
     until the pair is decided. If the newest is slower, the middle one of the rest follows, until
     the first slow one is known. The answer names that environment and its changes. The same command
-    resumes: it does not measure pairs again that are decided in the results.
+    resumes: pairs that the results decide are not measured again.
     """
     _run("gating.bisect:bisect", options)
 

@@ -59,7 +59,7 @@ def schema(
         typer.Argument(metavar="launch-file|suite", help="Kind of file."),
     ],
     path: Annotated[bool, "Print the path of the schema, for the first line of your file."] = False,
-    page: Annotated[bool, "Print a page that explains every key of both files instead."] = False,
+    page: Annotated[bool, "Print a page on every key of launch files and suites instead."] = False,
 ) -> None:
     """Print the JSON Schema of a launch file or of a suite.
 

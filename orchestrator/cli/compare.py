@@ -44,7 +44,7 @@ def compare(
     ] = None,
     fail_on: Annotated[
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
-        "Exit code 1 if the wall or device time of a cell has this verdict, 3 if no cell compares.",
+        "Exit code 1 if the wall or device time of a cell has this verdict, 3 if no cell is on both sides.",
     ] = None,
 ) -> None:
     """Compare two sides of the results.
@@ -86,7 +86,7 @@ def _end(found: "Comparison") -> list[str]:
     if not found.rows.num_rows:
         return ["No cell and config was measured on both sides."]
     lines = [
-        f"A side has several versions of {part}, each with rows of its own. To compare two add "
+        f"A side has several versions of {part}, each with rows of its own. To compare two, add "
         + " ".join(f"--where {part}={version}" for version in versions)
         for part, versions in found.mixed.items()
     ]

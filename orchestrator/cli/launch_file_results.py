@@ -39,7 +39,7 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Open the results. Raises StoreError if a folder is missing or only folders below hold any."""
+    """Open the results. Raises StoreError if a folder is missing, or has results only in folders below it."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))

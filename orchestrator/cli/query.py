@@ -205,7 +205,7 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """Ask the question, and print the answer or write it to `output`. `options`: its parameters, as typed."""
+    """Query the store; print the answer, or write it to `output`. `options`: the question's parameters, as typed."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts

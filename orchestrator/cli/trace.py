@@ -44,7 +44,7 @@ class TraceOptions(StepOptions):
     list_only: Annotated[bool, "Write no suite."] = False
     operations: Annotated[
         bool,
-        "Also list each operation: its input and output layouts, and whether it loses or pays.",
+        "Also list operations: their layouts, and which lose channels_last or pay by a conversion.",
     ] = False
     json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False
 
@@ -53,8 +53,8 @@ def trace(options: TraceOptions) -> None:
     """List the convolutions that your model runs, and write a suite of them.
 
     The model runs forward once, in a process of its own, on the GPU if there is one.
-    Its inputs are random numbers. The routes are those that torch selects on that device.
-    In another layout than contiguous it also names the layers that lose channels_last, and the convolutions that pay.
+    Its inputs are random numbers. A route is the backend that torch selects there. In another layout than
+    contiguous, the list also names layers that lose channels_last, and convolutions that convert their inputs back.
     """
     from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text
     from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -99,7 +99,7 @@ def _request(options: TraceOptions) -> "TraceRequest":
 
 
 def _suite_file(options: TraceOptions) -> Path:
-    """Return the path of the suite to write. Raise SpecError here if it is unusable, as the model may run long."""
+    """Return the path of the suite to write. Raise SpecError before the model runs if the path is unusable."""
     from cudnn_sweep.orchestrator.errors import SpecError
 
     file = options.output or Path(f"{options.workload.rpartition(':')[2]}.yaml")

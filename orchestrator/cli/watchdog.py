@@ -1,8 +1,8 @@
 """A parent process of the worker, from which a shell gets our exit code even if Ray ends the worker.
 
 If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, Ray handles SIGTERM
-in the worker. A shell, a timer or Slurm must still see our exit code. The watchdog also kills each process
-below it that a signal stopped or that is stuck in the kernel (proc(5)); the launch counts it as lost.
+in the worker. A shell, a timer or Slurm must still see our exit code. The watchdog also kills each of its
+descendants that a signal stopped or that is stuck in the kernel (proc(5)); a trial that ran in it counts as lost.
 """
 
 import math
@@ -38,8 +38,8 @@ _say: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork, and return in the child, the worker. The parent waits, and ends with the code that the worker reports,
-    or else with a code for what ended the worker. Inside another program (a test), do nothing.
+    """Fork a worker, in which this function returns. The parent waits, and ends with the code that the worker reports,
+    or else with a code for what ended the worker. Do nothing inside another program (a test).
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -81,7 +81,7 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return the processes that have a thread stopped or stuck for NO_ANSWER_S: by id, which of both, in words."""
+        """Return, by id, how each process with a thread stopped or stuck for NO_ANSWER_S stands still, as in WAYS."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -157,7 +157,7 @@ class _Watch:
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """Wait until the worker ends, a signal comes (pass it on), or it is time to check processes (do so)."""
+        """Wait at most LOOK_S for the worker's end or a signal. Pass a signal on; if nothing came, check processes."""
         came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._ends - monotonic())))
         if came is None:
             if monotonic() >= self._ends:
@@ -171,7 +171,7 @@ class _Watch:
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill each stopped or stuck process. If one survived a kill, kill the worker; if the worker did, exit."""
+        """Kill each stopped or stuck process. If one survived that, kill the worker; if the worker survived, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:

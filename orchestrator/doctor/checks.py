@@ -114,8 +114,8 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
         return warning("NVML", state, "nothing to do without a GPU; a GPU driver includes NVML")
     if silent:
         advice = (
-            "check that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must name "
-            "utility. Until then no trial reports a shared or throttled GPU"
+            "check that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must have "
+            "`utility`. Until then no trial reports a shared or throttled GPU"
         )
         return warning("NVML", f"does not answer for {silent} of {gpus} GPUs", advice)
     return ok("NVML", f"answers for {gpus} of {gpus} GPUs")
@@ -136,7 +136,7 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
 def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
     pinning = pinning_of(uuid, uuids)
     if pinning is None:
-        cores = "its trials run on all cores: NVML lists neither this GPU nor its neighbours"
+        cores = "its trials run on all cores: NVML does not list this GPU"
         until_then = "measure on one GPU of this host at a time until then"
         return warning(name, cores, f"check that nvidia-smi lists it; {until_then}")
     near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
@@ -150,7 +150,7 @@ def others_on(uuid: str) -> int:
 
 def _others(name: str, reading: GpuTelemetry) -> Check:
     if reading.other_processes is None:
-        advice = "check that nvidia-smi lists no process on it: results would not report one"
+        advice = "check that nvidia-smi lists no process on this GPU: no trial would report one"
         return warning(name, "not reported", advice)
     if "shared_gpu" in (reading.warnings or ()):
         users = f"other processes that work on it: {reading.other_processes}"

@@ -140,7 +140,7 @@ def _compared(
     apart = f"two identical configs differ by {percent(abs(ratio - 1), 1)}"
     if pairs < 2 or low is None or high is None:
         single = f"{apart} in a single pair, too few to judge"
-        return warning(name, single, "give it more --seconds")
+        return warning(name, single, "run this again with more --seconds")
     interval = f"(95% interval {percent(low - 1, 1, '+')} to {percent(high - 1, 1, '+')})"
     pair, effect = f"{apart} {interval} over {pairs} pairs: ", percent(MIN_EFFECT)
     if verdict == "equivalent":
@@ -172,7 +172,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """Yield each check once made. `results`: location to check. `quick`: no Ray, no self-test."""
+    """Yield each check when it is made. `results`: location to check. `quick`: no Ray, no self-test."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:

@@ -1,4 +1,4 @@
-"""`sweep bans`: measures cells with a ban of each engine that they take, in turns with no ban."""
+"""`sweep bans`: compares cells without bans and with a ban of each engine that they take, in turns."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,7 +31,7 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure bans of the engines that cells take, None if they take none. Raises NeedsGpuError."""
+    """Measure a ban of each engine that the cells take; return None if they take none. Raises NeedsGpuError."""
     open_results(options.location, console)  # fails first if the results cannot be written
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -77,7 +77,7 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
             if of_cell := bans_of(choice.engine for choice in log.logged_choices or []):
                 by_cell[trial.cell.cell_id] = of_cell
     if failed and not by_cell:
-        raise ModelError(f"no cell that runs takes an engine; {failed}")
+        raise ModelError(f"none of the cells that run takes an engine of cuDNN; {failed}")
     every = sorted(set().union(*by_cell.values()))
     say(console, f"Engines that the cells take: {', '.join(every) or 'none'}.")
     return by_cell

@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time with `plan` of the operation's calls in a step: a median, or a high guess if untimed."""
+        """Return the time of the operation's calls in a step with `plan`: a median, or a high guess if untimed."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -64,13 +64,13 @@ class Operation:
 class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
-    """Time of all operations in a step under the rules, by the times of their plans in searches."""
+    """Time of all operations in a step under the rules, summed from their plans' times in searches."""
     lost_ms: tuple[float, ...]
     """Time that each operation loses under the rules, compared with its fastest plan."""
 
 
 class _Search:
-    """Searches for the best set of plans to ban. Each plan has a rule that bans it, and may ban more."""
+    """Searches for the best set of plans to ban. The rule that bans a plan may ban other plans, too."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
         self._ms = [{plan: op.ms(plan) for plan in op.plans} for op in operations]
@@ -107,7 +107,7 @@ class _Search:
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Return `banned` after changes: each time the one that saves most, until none saves LEAST_GAIN."""
+        """Return `banned` after the change that saves most, repeated until no change saves LEAST_GAIN."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -132,7 +132,7 @@ class _Search:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frozen:
-    """The rules for the file, if any, and what operations do under them."""
+    """The rules for the file, if any, and the plans that operations take under them."""
 
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
@@ -225,7 +225,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Choose rules until a process takes the plans that they should lead to; return the choice and the plans taken."""
+    """Choose rules until a process takes the plans expected under them; return the choice and the plans taken."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))
@@ -244,7 +244,7 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Correct the order of `plans` by `log`, of a process without a search. Return whether it took an unexpected plan.
+    """Correct the order of `plans` by the `log` of a process without a search. Return whether a plan was unexpected.
 
     Raises SpecError if the process ran other operations.
     """

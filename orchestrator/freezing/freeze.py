@@ -76,7 +76,7 @@ def freeze(
         count = counted(len(frozen.plans), "convolution operation")
         why = f"Nothing to gain: without a search {count} take their fastest plans already."
         return _nothing(options, why)
-    say(console, f"Comparing off, on and frozen, for at most {options.minutes:g} minutes.")
+    say(console, f"Timing benchmark off, on, frozen: at most {options.minutes:g} minutes.")
     suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
     left_s, job = 60 * options.minutes, options.job
     compared = plan_step(options, suite, machine, suite_name=SUITE, left_s=left_s, job=job)
@@ -99,12 +99,12 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step (`errata`: with these rules, too), and call the model once. Raises NeedsGpuError without a GPU."""
+    """Plan the step, also under `errata` if given, and call the model once. Raises NeedsGpuError without a GPU."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
-        raise NeedsGpuError("sweep freeze needs a GPU: only there does cuDNN search")
+        raise NeedsGpuError("sweep freeze needs a GPU: on a CPU cuDNN does not search")
     planned = plan_step(options, suite, machine, suite_name=SUITE, left_s=60 * options.minutes)
     place.call(first_calls(planned.chosen), machine, console)
     return planned
@@ -119,7 +119,7 @@ def _nothing(options: FreezeOptions, why: str) -> Answer:
 
 
 def _not_shown(kept: Kept) -> str:
-    """Return the message that no gain is shown; if it is undecided, also what blocks and minutes would decide."""
+    """Return the message that no gain is shown; if undecided, also how many blocks and minutes would decide it."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
@@ -164,7 +164,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
     of_gate, row = _in_turns(options, errata, planned, console, place)
     state = STATES[of_gate] if taken == plans else "worse"
     same = len(pairs) - len(moved)
-    step = "no block has both a frozen step and one with off"
+    step = "no block has both a frozen step and one with benchmark off"
     if row is not None and row.ratio is not None:
         share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
         step = f"{milliseconds(row.candidate_ms)}, {share}"
@@ -195,7 +195,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Compare benchmark off with the rules as a gate compares two sides. Raises UnfinishedError if stopped early."""
+    """Compare a step without and with the rules, as a gate does. Raises UnfinishedError if stopped early."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,
@@ -214,7 +214,7 @@ def _in_turns(
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:
-    """Return what `sweep freeze` wrote beside the rules: plans, times, versions. Raises SpecError if it did not."""
+    """Return what a frozen file has beside its rules: plans, times, versions. Raises SpecError if it has only rules."""
     frozen = read_kept(Path(file))[1].get("frozen")
     if not isinstance(frozen, dict) or not isinstance(frozen.get("plans"), list):
         raise SpecError(f"--check: {file} has only rules; allowed: a file that `sweep freeze` made")

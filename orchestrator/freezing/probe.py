@@ -58,7 +58,7 @@ class ForkedProbe:
         log_pass = self._run(job, config).log_pass
         assert log_pass is not None
         if log_pass.banned_ran:
-            raise SpecError(f"this PyTorch ignores errata: ran banned {log_pass.banned_ran[0]}")
+            raise SpecError(f"this PyTorch ignores errata: it ran {log_pass.banned_ran[0]}")
         return log_pass
 
     def step_ms(self, config: Config) -> float:
@@ -80,14 +80,14 @@ class ForkedProbe:
         if outcome.status != "ok" or outcome.reply is None:
             way = "on" if config.benchmark else "off"
             raise ModelError(
-                f"{self.trial.cell.workload}: with benchmark {way} a process ended: {outcome.message}"
+                f"{self.trial.cell.workload}: a process with benchmark {way} failed: {outcome.message}"
             )
         return outcome.reply
 
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """Yield a probe of the plan's first cell on the machine's first GPU; hold its GPUs meanwhile."""
+    """Yield a probe of the plan's first cell on the machine's first GPU; lock all its GPUs meanwhile."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

@@ -56,7 +56,7 @@ class Gate:
     messages: dict[str, str] = field(default_factory=dict)
     """Message of a failed trial, by the label of the side that failed."""
     notes: Sequence[str] = ()
-    """Sentences that say in what the measured sides differ from what was typed."""
+    """Sentences that say how the measured sides differ from what was typed."""
     changed: Sequence[str] = ()
     """Files of a commit's tree that were changed while it was measured."""
     passes_undecided: bool = False
@@ -69,7 +69,7 @@ class Gate:
         is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
         is_excused = is_undecided and self.passes_undecided and not self.changed
         of_base = answer.Family(
-            name="ratio", meaning="time of a step at HEAD, of BASE's", samples=[({}, ratio or 0)]
+            name="ratio", meaning="a step's time at HEAD / at BASE", samples=[({}, ratio or 0)]
         )
         return answer.Answer(
             kind="gate",
@@ -127,13 +127,13 @@ class Gate:
         if self.false_alarms is not None and self.least_found is not None:
             alarms = f"would call {_share(self.false_alarms)} of changes without effect slower"
             least = _share(self.least_found) if self.least_found < 1 else "over 100%"
-            yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five"
+            yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five cases"
         if self.kernels:
             changed = [f"{k.kernel} ({k.baseline} → {k.candidate})" for k in self.kernels]
             yield "Kernels", some(changed, NAMED)
 
     def query(self) -> str:
-        """Return the command that prints this contrast with every column."""
+        """Return the command that prints the verdict on this contrast."""
         sides = ["--field", "code", "--baseline", as_text(self.base)]
         sides += ["--candidate", as_text(self.head)]
         words = [*sides, "--min-effect", f"{self.threshold:g}", "--sweep-id", self.sweep_id]

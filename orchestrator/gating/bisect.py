@@ -66,7 +66,7 @@ class Bisection:
     good: int
     """Number of the newest environment found not slower than the oldest; 0 is the oldest itself."""
     first: int | None
-    """Number of the first environment found slower or broken, if any; those between `good` and it are undecided."""
+    """Number of the first environment found slower or broken, if any; all between `good` and `first` are undecided."""
 
     @property
     def decisive(self) -> Gate:
@@ -86,7 +86,7 @@ class Bisection:
             which += f", or an undecided one before it ({names}),"
         row = answer.row
         if answer.state == "broken" or row is None or row.ratio is None:
-            return f"{which} where it does not run: {answer.headline}"
+            return f"{which} where the step does not run: {answer.headline}"
         ends = interval(row.ratio_low, row.ratio_high)
         oldest = self.environments[0].side.label
         return f"{which} that is slower: a step takes {ratio(row.ratio)}{ends} of the time of {oldest}."
@@ -158,8 +158,8 @@ def _bisected(
 ) -> Bisection:
     """Compare the newest environment with the oldest; if the newest is slower, bisect those between.
 
-    If a comparison is undecided, the nearest environment not yet measured is taken instead. The first that
-    is slower sets the threshold to half its slowdown: later ones are decided sooner, and small changes pass.
+    If a comparison is undecided, the nearest environment not yet measured is taken instead. The first
+    slower one sets the threshold to half its slowdown: later comparisons take fewer blocks, and small changes pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)

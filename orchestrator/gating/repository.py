@@ -100,7 +100,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Name the variables that git exports to hooks, but not GIT_CONFIG_*: safe.directory may be there."""
+    """Return the variables that git exports to hooks, except GIT_CONFIG_*, which may set safe.directory."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

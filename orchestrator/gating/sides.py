@@ -104,7 +104,7 @@ def _commit(name: str, text: str) -> str | None:
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Replace BASE's commit by the merge base. Return a note if the two commits differ."""
+    """Replace BASE's commit by the merge base. Return a note if that is another commit."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -129,7 +129,7 @@ def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
 
 
 def _label(name: str, text: str, commit: str) -> str:
-    """Return the label of a commit's side, such as `base:main:0a1b2c3d4e5f`; for HEAD, the branch is named."""
+    """Return the label of a commit's side, such as `base:main:0a1b2c3d4e5f`; `HEAD` becomes the branch."""
     if text in ("HEAD", "@"):
         with suppress(SpecError):
             text = git("symbolic-ref", "--quiet", "--short", "HEAD")

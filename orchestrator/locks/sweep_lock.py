@@ -30,7 +30,7 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan: no two launches run it into the same results; at a URL, no two of this machine.
+    """Lock a plan: no two launches run it into one folder, and no two of this machine into one URL.
 
     Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
     """
@@ -64,7 +64,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Describe a process that runs a sweep into `location`, by its holder file; None: none does."""
+    """Describe a process that runs a sweep into `location`, from its holder file; None if there is none."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
@@ -149,5 +149,5 @@ def _holder(name: str) -> str | None:
 
 
 def _unknown(name: str) -> str:
-    shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows which, and it must end first"
+    shown = f"`sudo ss -xap | grep {PREFIX}{name}` shows the process, which must end first"
     return f"a launch that has just begun, or a process that does not answer; {shown}"

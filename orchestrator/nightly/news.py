@@ -103,7 +103,7 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether `url` is a plain http(s) URL: urllib3's errors on others quote them whole."""
+    """Return whether `url` is a plain http(s) URL: urllib3's errors on other URLs quote all of the URL."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -115,7 +115,7 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news, except by apprise in several tries if the server is out of reach or too busy.
+    """Post the news. If the server is out of reach or too busy, try again, unless by apprise.
 
     A try whose answer got lost is repeated, so the news may arrive twice. Raise WebhookError if the
     server refuses the news, if all tries fail, or after LIMIT_S.
@@ -189,7 +189,7 @@ def _post(webhook: Webhook, news: News) -> str:
 
 
 def _pool(url: str) -> PoolManager:
-    """Return a connection pool, by the proxy that the environment names for the host, if any."""
+    """Return a connection pool, through the proxy that the environment names for the host, if any."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:

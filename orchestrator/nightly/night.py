@@ -201,7 +201,7 @@ def compare(
     """Compare the night with earlier ones; return the night's outcome and series.
 
     `skipped`: reason for each model that is left out tonight, and so does not count as missing.
-    `outcome`: the outcome that a cluster's job found, if one did; then only series are read here.
+    `outcome`: the outcome that a cluster's job found, if any; then only series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether this is the first night that could not tell, or that learns after an answer."""
+    """Return whether this night is the first in a row that could not tell, or learns after an answer."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
@@ -311,7 +311,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates and judge them at each look; the unsettled ones get blocks up to the next."""
+    """Measure candidates and judge them at each look; unsettled ones get blocks up to the next look."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))

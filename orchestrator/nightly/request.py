@@ -202,7 +202,7 @@ class NightRequest:
     webhook: Webhook | SpecError | None = None
     """The webhook of the launch file, or the reason why it is unusable."""
     fault: Exception | None = None
-    """A mistake in the suite, or a missing `last_good`; raised once the night is reported."""
+    """A mistake in the suite, or a missing `last_good`; raised after the night is reported."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -250,8 +250,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file; raise an error for a mistake in it. A mistake in the suite that it names
-    becomes the night's `fault`. `place`: where to measure, instead of the file's destination.
+    """Read the launch file; raise an error for a mistake in it. A mistake in the suite that the file
+    names becomes the night's `fault`. `place`: where to measure, instead of the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -349,7 +349,7 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:
-    """Pin the night `first`; None: unpin. Return the line to print. Raise SpecError if it is unknown."""
+    """Pin the night `first`; None: unpin. Return the line to print. Raise SpecError for an unknown night."""
     diary = _diary(options)
     if first is None:
         diary.unpin()

@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated seconds to the decision; to the last block if the number needed is unknown."""
+        """Estimated seconds to the decision, or to the last block if `blocks_needed` is unknown."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -155,7 +155,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell; if a contrast has several, the first counts, which has most blocks."""
+    """Group states by cell; of several states of a contrast, the first, with most blocks, counts."""
     first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
         first.setdefault((state.cell_id, state.contrast, state.other_settings), state)

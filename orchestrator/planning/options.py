@@ -41,8 +41,9 @@ class LaunchOptions:
     ] = ()
     replicates: Annotated[
         str | None,
-        "N|decided[:MOST]",
-        "Blocks per cell: a number, or as many as decide it, at most MOST (default: 20).",
+        "N|decided|best",
+        "Blocks per cell: a number, or as many as decide it or find its best config. decided:50: at most 50 "
+        "instead of 20.",
     ] = None
     minutes: Annotated[
         float | None,
@@ -198,20 +199,20 @@ def _parted(text: str) -> tuple[str, str, str]:
 
 
 def read_replicates(text: str) -> "Replicates":
-    """Parse `--replicates`, such as `8`, `decided` or `decided:50`. Raises SpecError for other texts."""
+    """Parse `--replicates`, such as `8`, `decided`, `decided:50` or `best`. Raises SpecError for other texts."""
     from pydantic import TypeAdapter, ValidationError
 
     from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates
 
     kind, colon, most = text.partition(":")
-    until = '{"until": "decided"' + (f', "at_most": {most}' if colon else "") + "}"
+    until = f'{{"until": "{kind}"' + (f', "at_most": {most}' if colon else "") + "}"
     try:
         blocks: Replicates = TypeAdapter(Replicates).validate_json(
-            until if kind == "decided" else text, strict=True
+            until if kind in ("decided", "best") else text, strict=True
         )
         return blocks
     except ValidationError:
         raise SpecError(
-            f"--replicates: found {text!r}, allowed: a number from 1, decided, or decided:MOST with MOST from "
-            f"{LOOKS[1]} to {LOOKS[-1]}"
+            f"--replicates: found {text!r}, allowed: a number from 1, decided or best, also as decided:MOST "
+            f"with MOST from {LOOKS[1]} to {LOOKS[-1]}"
         ) from None

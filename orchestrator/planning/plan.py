@@ -37,7 +37,7 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Number of the cell's compute cache for this trial; the first trial of a number finds it empty."""
+    """Number of the cell's compute cache for this trial; the first trial with a number finds that cache empty."""
     repeats_block: int | None = None
     """Number of the split block that this trial's block repeats; None: this is no repeat."""
     software: str = OWN_SOFTWARE
@@ -89,7 +89,7 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """Block counts at which each cell is tested, and gets no more if decided; empty: all blocks run."""
+    """Block counts after which a cell is tested; a decided cell gets no more blocks. Empty: all blocks run."""
     decided_by: tuple[str, ...] = ()
     """Names of the contrasts that decide a cell, as in a suite; empty: all contrasts decide."""
     is_race: bool = False
@@ -260,7 +260,7 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return a block's configs in order, each with `twin` 0 or 1; 1 leads in every second pair.
+        """Return a block's configs in order, each with its `twin`; in every other A/A pair, twin 1 leads.
 
         In a gate, one A/A pair is of one side, and the next pair is of the other side.
         """
@@ -275,7 +275,7 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Order the members of `start` for block `number`, from 0. Any two members lead each other in
+    """Order the members of `start` for block `number`, from 0. Each member leads each other one in
     half of the blocks. In every 2 * len(start) blocks, all members come first equally often.
 
     An odd block reverses the order of the block before it; an even one rotates `start` by two more.
@@ -322,7 +322,7 @@ class Shard:
         """Return this shard's blocks, always the same ones. Shards differ by at most one block or cell.
 
         In an until-decided sweep whole cells are dealt out: a decision needs all of a cell's blocks.
-        Dealing goes by a hash: by number, all A/A pairs, which recur every so many blocks, might
+        Dealing is by hash: dealt by number, all A/A pairs, which recur every so many blocks, might
         fall to one shard. Raises SpecError if the shard has no block.
         """
         whole = "cells" if plan.looks else "blocks"

@@ -182,7 +182,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             try:
                 message = (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
             except ValidationError as error:
-                reason = f"sent a message that this one cannot read: {error}"
+                reason = f"sent a message that this process cannot read: {error}"
                 raise ServerError(f"{self._name} {reason}") from error
             self._heard[sender].append(message)
         message = self._heard[number].popleft()

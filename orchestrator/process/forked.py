@@ -205,7 +205,7 @@ class Forked:
         last = self._end_of_output(LAST_WORDS)
         words = f"; its last output: {last}" if last else ""
         if self._foreign is not None:
-            wrote = "its code wrote to the pipe of this process's replies"
+            wrote = "the user's code wrote to the pipe of the process's replies"
             return "error", f"{wrote}: found {self._foreign[:FOREIGN_BYTES]!r}{words}"
         if self._timed_out:
             return "timeout", f"no result after {self._request.timeout_s:g} s: ended{words}"
@@ -311,7 +311,7 @@ def _print_traceback() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and the line that raised it: the last line of user code, if any."""
+    """Return the error's text and a line of its traceback: the last in user code, else the last."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:

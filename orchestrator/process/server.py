@@ -2,7 +2,7 @@
 Several processes may live at a time, and take turns.
 
 The server has one thread, never touches CUDA, and checks both: else a forked process may hang or
-crash. Requests come on standard input, answers go to standard output. It ends with its input.
+crash. Requests come on standard input, whose end ends the server; answers go to standard output.
 """
 
 import gc

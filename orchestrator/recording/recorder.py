@@ -128,7 +128,7 @@ class Recorder:
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """`followed`: keep copies for `take`. `configs`: see `configs_to_fail`; None: no limit."""
+        """`followed`: keep copies for `take`. `configs`: as in `Hopeless`."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -203,7 +203,7 @@ class Recorder:
         self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note why a slot did not start. Return whether no new trial starts: so once a reason comes twice."""
+        """Note why a slot did not start; a second equal reason stops new trials. Return whether they are stopped."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"
@@ -260,7 +260,7 @@ class Recorder:
             return
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Write records; return the error, None without. Runs in a thread, beside the recorder's calls."""
+        """Write records; return the error's text, if any. Runs in a thread, beside the recorder's calls."""
         try:
             self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

@@ -57,7 +57,7 @@ UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Stores a night's outcome: gets sweep_id and JSON. Raises an AnalysisError for other JSON."""
+"""Stores a night's outcome by sweep_id and JSON. Raises an AnalysisError if the JSON is no such outcome."""
 
 
 class Cluster:
@@ -145,7 +145,7 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night there, or follow it if it runs. `keep` gets the outcomes of this night, and of
+        """Run the night, or follow it if it runs already. `keep` gets the outcomes of this night, and of
         nights that nobody followed. Raises SweepBusyError if another night of the file is running.
         """
         tonight = night.name.sweep_id
@@ -186,7 +186,7 @@ class RunningCluster(Cluster):
             else:
                 raise SweepBusyError(
                     f"a night of this launch file is in progress: {job.night}, as job {job.job_id} of "
-                    f"{jobs.url}; `sweep cluster stop` ends the one sent last"
+                    f"{jobs.url}; `sweep cluster stop` ends the job sent last"
                 )
         return tonight
 
@@ -276,7 +276,7 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up; leave it if it runs with this same file: `ray up` would end its jobs.
+        """Bring the cluster up, unless it runs with this same file: `ray up` would end its jobs.
         If it needs no token, take it down and raise ClusterError.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))

@@ -41,7 +41,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night there and `keep` the outcome, or return a place where this process is to measure."""
+        """Run the night and `keep` its outcome, or return the place where this process is to measure it."""
 
 
 File = LaunchFile[SweepSpec]
@@ -61,7 +61,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Launch; for a dry run only print the plan. Return the exit code. Raises an error of MISTAKES."""
+    """Launch; for a dry run only print the plan. Return the exit code. Raises one of MISTAKES."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
@@ -115,7 +115,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """Without a GPU, print that the run is only a demonstration, and how many blocks it leaves out."""
+    """Without a GPU, print that the run is only a demonstration, and how many blocks a cell has, if fewer."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite

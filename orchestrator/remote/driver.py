@@ -1,7 +1,7 @@
 """The driver of a launch, a Ray job on a cluster's head: surveys the nodes, plans, runs.
 
 `sweep launch` starts this driver in a folder with the request and the user's own files. The driver prints events for
-commands that follow it, if any, and lines for people. Of a launch on a node of the cluster it is a child, not a job.
+commands that follow it, and lines for people. Launched on a node of the cluster, it is a child process, not a job.
 """
 
 import logging
@@ -171,8 +171,8 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the results' location on the head: a URL; else a folder, into which the sender's
-    records are copied now. A relative folder is below ~/.cudnn-sweep there.
+    """Return the results' location on the head: the URL, or a folder, after copying the sender's records into it.
+    A relative folder lies below ~/.cudnn-sweep.
     """
     results = request.sweep.results
     if Location(results).is_url:

@@ -47,7 +47,7 @@ class Follower:
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
         self._kept: dict[str, dict[str, bool]] = {}
-        """Attempts in `results`, by sweep_id; each with whether it is marked as a launch's end."""
+        """Attempts in `results` by sweep_id: for each attempt's id, whether it ends a launch."""
         self.new: set[str] = set()
         """Ids of the attempts whose records were copied."""
         self._progress = Progress()
@@ -70,7 +70,7 @@ class Follower:
             self.ended = event
 
     def _start(self, event: Started) -> None:
-        """Show a sweep that starts, or repeats of its split blocks."""
+        """Show the plan of a sweep, or of its repeated blocks."""
         self._display.close()
         if event.reason:
             say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
@@ -151,7 +151,7 @@ class JobStatus:
 
     job_id: str
     state: str
-    """The job's state in Ray: pending, running, stopped, succeeded or failed; here `not running`."""
+    """State in Ray: pending, running, stopped, succeeded or failed. Here: running, not running."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]
@@ -172,7 +172,7 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 
 
 def status_here(location: str) -> JobStatus:
-    """Return the status of the sweep in `location` that has the newest record, as run on this machine."""
+    """Return this machine's status, with the sweep in `location` that has the newest record."""
     store, holder = open_store(location), holder_of(location)
     states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
     words = [f"By {holder}"] if holder else []

@@ -1,5 +1,5 @@
-"""A job on a cluster: its request, the files sent along (our package as it is here, and the user's
-code), and its events: marked lines in the job's output, for commands that follow the job.
+"""A job on a cluster: its request, the files sent along (our package and the user's code), and its events. An event
+is a marked line in the job's output, for commands that follow the job.
 """
 
 import shlex
@@ -46,7 +46,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """What a night's request has besides the request of the night's sweep."""
+    """The part of a night's request that a launch's request lacks."""
 
     options: NightOptions
     keys: NightlyKeys
@@ -65,7 +65,7 @@ class JobRequest:
     workers: int = 0
     """Number of nodes to wait for, besides the head."""
     inside: bool = False
-    """Whether the launch is on a node of the cluster, so that the driver is its child, not a job."""
+    """Whether the launch runs on a node of the cluster; then the driver is its child, not a job."""
     allow_unauthenticated: bool = False
     night: NightJob | None = None
 

@@ -104,7 +104,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Yield each answer that comes within ANSWER_S, with its time, to compare the node's clock."""
+    """Yield each answer that comes within ANSWER_S, and the time here at which it came."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))

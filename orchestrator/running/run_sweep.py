@@ -1,4 +1,4 @@
-"""Runs a sweep: surveys a place, plans, chooses the sweep, runs its missing trials, ends. A place
+"""Runs a sweep: surveys a place, plans, chooses the sweep, runs its missing trials. A place
 is the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
 """
 
@@ -72,7 +72,7 @@ class Place(Protocol):
         """Survey `python`, whose trials run beside ours. Raises ServerError, on a cluster SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield those checks of `sweep doctor` that take only seconds, before a night."""
+        """Yield the checks before a night: those of `sweep doctor` that take seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ class OpenSweep:
     console: Console
 
     def lacks_anything(self) -> bool:
-        """Return whether a trial is left to run; trials of decided cells do not count."""
+        """Return whether a trial is left to run; in decided cells only retries count."""
         session = self.session
         decided = stopped_cells(self.store, session) if session.resumed else set()
         return any(
@@ -303,7 +303,7 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Print why no further trial started, and where records are that the results lack."""
+    """Print why no further trial started, and the folders of records not stored."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")

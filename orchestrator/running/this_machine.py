@@ -65,7 +65,7 @@ class ThisMachine:
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
         """Return this machine once one of its devices has no sweep; torch is not imported for that.
 
-        If all are held, waits or, without `waits`, raises SweepBusyError, naming a holder.
+        If all are held: waits if `waits`, else raises SweepBusyError that names a holder.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -74,7 +74,7 @@ class ThisMachine:
         return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the machine in a process for that alone: this process imports no workload and uses no GPU."""
+        """Survey the machine in a child process: this process imports no workload and uses no GPU."""
         refuses = suite.needs_cuda and not self._plans_only
         machine = self._survey(suite, needs_cuda=needs_cuda or refuses)
         if refuses and machine.environment.device != "cuda":
@@ -157,7 +157,7 @@ class ThisMachine:
 @contextmanager
 def _warning_of_a_wait(own: str) -> Iterator[None]:
     """Warn after PATIENCE_S that the user's code is still being imported: it may hang."""
-    text = f"Still importing {own}: it has {SURVEY_TIMEOUT_S:g} s."
+    text = f"Still importing {own}, for {SURVEY_TIMEOUT_S:g} s at most."
     timer = Timer(PATIENCE_S, warn, (console_here(stderr=True), text))
     if own:
         timer.start()

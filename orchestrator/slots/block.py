@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds; return why they stopped, None if all members ended. `budget_s`: of each."""
+        """Time rounds; return why they stopped, None if all members ended. Each has `budget_s`."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -162,8 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. If the server of a trial that runs alone after losses
-        dies, the record is of a crash. Raises ServerError if the server of any other trial dies.
+        """Yield a record for each trial. A trial that runs alone after losses is recorded as a
+        crash if its server dies. Raises ServerError if the server of any other trial dies.
         """
         try:
             yield from self._measure()
@@ -295,7 +295,7 @@ class Block:
 
 
 def _may_start_beside(running: Running) -> bool:
-    """Return whether another process may start beside `running`: not if that must run alone."""
+    """Return whether `running` may have another process beside it, or must run alone."""
     cell = running.trial.cell
     return cell.may_end() and cell.state == PLAIN and _lost(running) is None
 
@@ -322,7 +322,7 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether a process may have failed because other ones of its block held memory."""
+    """Return whether a process may have failed because others of its block held memory."""
     outcome = running.outcome
     if outcome is None:
         return False

@@ -121,7 +121,7 @@ class ForkedSlot:
         """Start these trials' servers anew, so that no two blocks compare processes of the same servers.
 
         A server's processes share one hash seed and one memory layout. If these make a CPU-bound loop slower,
-        each block shows that again, as if the slower loop were an effect of the side. (Mytkowicz et al.,
+        each block shows that again, as if the compared setting made the loop slower. (Mytkowicz et al.,
         "Producing wrong data without doing anything obviously wrong!", 2009; pyperf starts 20 processes for it.)
         """
 
@@ -213,7 +213,7 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return the folder of a trial's compute cache, never of the user's own; None if the trial compiles nothing.
+        """Return the folder of a trial's compute cache, never the user's own; None if the trial compiles nothing.
 
         GPUs of one model and driver share a folder: what CUDA compiles for one GPU, the others load.
         """

@@ -143,7 +143,7 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Gives Tune blocks until all ran, too little time is left for another, or a write failed."""
+    """Gives Tune blocks until all ran, the time left is too short for one, or a slot stopped."""
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -182,8 +182,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which Tune's trials keep their actors. Tune's default gives a waiting trial the actor of
-    another and ends the one that is starting: a lost slot never returns. It also checks all trials per step.
+    """FIFO order in which Tune's trials keep their actors. Tune's default gives a waiting trial another's
+    actor and ends the actor that starts for it: a lost slot never returns. It also checks all trials per step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:

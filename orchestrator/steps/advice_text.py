@@ -94,7 +94,7 @@ NAMED = 4  # operations
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """A choice of kernels that an errata file keeps, timed against benchmark off without the file."""
+    """A kernel choice kept by an errata file; its baseline has `benchmark` off and no such file."""
 
     file: str
     advice: Advice
@@ -107,7 +107,7 @@ class Kept:
 
     @property
     def gains(self) -> bool:
-        """Whether the interval shows a faster step than with off, and the job's advice is not against it."""
+        """Whether the interval shows a faster step than with off, and the advice allows the choice."""
         decision = self.advice.advice
         is_faster = (self.measured.frozen_ratio_high or 1) < 1
         return is_faster and (
@@ -247,7 +247,7 @@ def _headline(answered: Answered) -> str:
         return f"Keep the choice: leave benchmark off, with {os.path.basename(answered.kept.file)}."
     if answered.kept is not None and advice.advice == answered.kept.advice.advice == UNDECIDED:
         frozen, file = answered.kept.advice, os.path.basename(answered.kept.file)
-        so_far = f"Undecided. So far a step takes {ratio(frozen.step_ratio)} of the time with off, with {file}."
+        so_far = f"Undecided. So far a step with {file} takes {ratio(frozen.step_ratio)} of the time with off."
         return f"{so_far} {minutes_needed(frozen.minutes_needed)}".rstrip()
     return advice_headline(advice)
 
@@ -348,5 +348,5 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
     yield (
         "Holds for",
-        f"{row.gpu}, and this version of cuDNN alone: under another one it does nothing",
+        f"{row.gpu}, and this version of cuDNN alone: under another the rules do nothing",
     )

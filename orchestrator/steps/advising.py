@@ -45,7 +45,7 @@ TIMED_ON_CPU = (
 def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
     """Answer by measuring, or by stored results if the options say so; print progress to `console`.
 
-    Without a GPU, the newest stored measurement of the step answers; if there is none, a step is timed on the CPU.
+    Without a GPU, the step's newest stored GPU measurement answers; if there is none, a step is timed on the CPU.
     """
     if options.reference:
         return _from_reference(options)

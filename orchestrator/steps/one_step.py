@@ -205,7 +205,7 @@ def read_inputs(text: str | None) -> Inputs | None:
 
 
 def _read_expect(text: str | None) -> Expect | None:
-    """Read `--expect`. Raises LaunchFileError for other counts than those of `Expect`."""
+    """Read `--expect`. Raises LaunchFileError for counts that `Expect` does not take."""
     if text is None:
         return None
     counts = text.replace("=", ": ")

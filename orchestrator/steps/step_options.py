@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.planning.session import Job
 
 WRITE = (
-    "Also write the answer, as the name ends: .md, .html, .json, .txt, .xml for JUnit, .prom for OpenMetrics. "
+    "Also write the answer to FILE: .md, .html, .json, .txt, .xml for JUnit, .prom for OpenMetrics. "
     "Repeat for more."
 )
 MinutesOption = Annotated[
@@ -134,7 +134,7 @@ class _Job(_Model):
     ] = None
     runs: Annotated[
         int,
-        typer.Option(min=1, help="The interval is for the mean of so many of your runs."),
+        typer.Option(min=1, help="The interval is for the mean of this many of your runs."),
     ] = 1
     ranks: Annotated[
         int | None,
@@ -227,7 +227,7 @@ class _Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions(_Answer, StepOptions):
-    """Options of commands that compare anything else than benchmark off and on."""
+    """Options of commands that compare anything but benchmark off and on."""
 
     regime: None = None  # this and the next are no options here
     shapes: None = None
@@ -243,7 +243,9 @@ class CellsOptions(TurnOptions):
     workload: Annotated[
         str, typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name.")
     ]
-    only: Annotated[Sequence[str], "FIELD=VALUE", "Only such cells of a suite, as cell_id=..."] = ()
+    only: Annotated[
+        Sequence[str], "FIELD=VALUE", "Only these cells of a suite, such as cell_id=..."
+    ] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,7 +91,7 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
         yield "No call of a convolution was seen." if is_compiled else NO_CONVOLUTION
         return
     if findings.not_told_apart:
-        yield f"{findings.not_told_apart:,} calls were not told apart."
+        yield f"The sizes of {findings.not_told_apart:,} calls were not noted."
     if findings.new_in_last_tenth:
         new = f"{findings.new_in_last_tenth:,} in the last tenth of the calls"
         yield f"New convolutions were still arriving: {new}."

@@ -1,4 +1,4 @@
-"""Prints a summary at a launch's end, with a verdict table; reads a part from the store when the part is used."""
+"""Prints a summary at a launch's end, with a verdict table; reads each part from the store at its first use."""
 
 import shlex
 from collections import Counter
@@ -49,8 +49,8 @@ GPU_ADVICE = (
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
 )
 RESEMBLING = (
-    "blocks resemble the ones before them more than in 95 of 100 sweeps by chance. Intervals may be too "
-    "narrow. Find what drifts beside the sweep (temperature, other load), or measure again at another time"
+    "blocks resemble the ones before them more than independent blocks do in 95 of 100 sweeps. Intervals may be "
+    "too narrow. Find what drifts during the sweep (temperature, other load), or measure again at another time"
 )
 
 
@@ -117,7 +117,7 @@ class Summary:
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """Number of the sweep's records that have a warning, by warning; repeated trials count too."""
+        """Number of the sweep's records with each warning; repeated trials count too."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
@@ -126,7 +126,7 @@ class Summary:
         return list(slow_gpu_lines(self.store, self.session.sweep_id))
 
     def undecided(self) -> Iterator[str]:
-        """Yield lines on how many cells are decided, and on how many more blocks would decide one."""
+        """Yield lines on how many cells are decided, and how many more blocks decide another."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
             yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
         yield from more_blocks(self.verdicts)
@@ -140,7 +140,7 @@ class Summary:
         )
         cells = standings(self.store, self.session) if self.session.looks else {}
         if out_of_reach := sum(each.is_out_of_reach for each in cells.values()):
-            yield f"{counted(out_of_reach, 'cell')} out of reach: the blocks left cannot decide."
+            yield f"{counted(out_of_reach, 'cell')} out of reach: undecided, without further blocks."
         yield from shard_lines(self.session, self.there)
         yield from split_lines(self.stored)
         yield from blocks_left_out(self.verdicts)

@@ -27,7 +27,7 @@ class Write:
     before: Value
     after: Value
     at: SourceLine
-    """The innermost frame outside of torch, or inside torch if that set the flag for itself."""
+    """The innermost frame outside of torch; inside torch if torch set the flag for itself."""
     called_from: SourceLine | None
     """The innermost frame of the user's code in another file than `at`; None: there is none."""
     times: int
@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """For each dimension, what its size was in all calls: a number, sizes of the input by name."""
+    """For each dimension, what its size equals in all calls: a number, named input sizes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +108,7 @@ class Model:
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """How the script made it; None: unknown, as of a copy."""
+    """How the script made it; None: unknown, e.g. a copy."""
     elements: int
     """Number of elements in all its parameters together."""
     parameters: tuple[str, ...]

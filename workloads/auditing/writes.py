@@ -92,7 +92,7 @@ class Writes:
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:
-        """Note changes of os.environ, by the two functions that it calls."""
+        """Note changes of os.environ, in both functions that make them."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 

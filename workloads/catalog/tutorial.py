@@ -32,7 +32,7 @@ def tutorial_true_first(context: Context) -> TimedStep:
 
 @of_a_tutorial
 def tutorial_false_first(context: Context) -> TimedStep:
-    """The same script in the other order."""
+    """As tutorial_true_first, but with benchmark off first."""
     return _script(context, (False, True))
 
 

@@ -31,7 +31,7 @@ class Cell:
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
     placement: str = ""
-    """`strides` if rows without this column ran a convolution of the cell in another layout."""
+    """`strides` if older records, without this column, ran a convolution in another layout."""
 
     def under(self, config: Config) -> "Cell":
         """Return the cell with the config's layout and precision where these are not null."""
@@ -62,7 +62,7 @@ class Cell:
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether the loop may be closed, without importing user code, for planning."""
+        """Return whether this may be a closed loop. Imports no user code."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

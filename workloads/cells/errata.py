@@ -2,7 +2,7 @@
 
 A rule bans all plans of an engine, or those of its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
 `pin ConvFwd:1` bans all other engines of that operation. After `@` a rule may have versions of
-cuDNN: one, `@91900`, or a range without its end, `@91900-91901`. A plan's tag is its name in
+cuDNN: one, `@91900`, or a range, `@91900-91901`, end excluded. A plan's tag is its name in
 the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
 PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of PyTorch's own rules. These, which
@@ -161,7 +161,9 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
             f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {fault[:300]}"
         ) from None
     if crc32 not in (None, checksum(whole)):
-        raise ValueError(f"{file}: its checksum does not fit, it is damaged or was edited: {ANEW}")
+        raise ValueError(
+            f"{file}: its checksum does not fit: the file is damaged or was edited; {ANEW}"
+        )
     return rules, whole
 
 

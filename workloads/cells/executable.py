@@ -26,7 +26,7 @@ def execution_fault(
     if not how.captured:
         return None
     if not cell.may_end():
-        return f"{name} needs a graph a shape; regime {cell.regime} never ends"
+        return f"{name} needs a graph for each shape; the shapes of regime {cell.regime} never end"
     if cell.state != Plain.name:
         return f"{name} replays what was captured, so it has no state but {Plain.name}; found {cell.state}"
     precision = find_precision(cell.under(config).precision)

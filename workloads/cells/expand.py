@@ -43,7 +43,7 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """A regime's parameters, each with its default, or None if it has none. Of a workload: None."""
+    """A regime's parameters, each with its default or, without one, None. Of a workload: None."""
     fault: str | None = None
     """Why no cell can use the workload or regime; None: cells can use it."""
     fails: bool = False
@@ -193,7 +193,7 @@ def _input_shape(
         raise WorkloadError(f"workload {workload} takes no problem, found {problem.name!r}")
     if given is not None and not traits.is_model:
         sizes = sizes_text(given)
-        raise WorkloadError(f"workload {workload} takes no input (a model does), found {sizes!r}")
+        raise WorkloadError(f"workload {workload} takes no input, unlike models; found {sizes!r}")
     shape = problem.input_shape if problem is not None else given or traits.input_shape
     if shape is None and traits.is_model:
         raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")

@@ -89,7 +89,7 @@ class FieldCase:
         return baseline, self._side(_pairs(self.candidate), candidate)
 
     def contrast(self) -> tuple[str, str]:
-        """Return, of baseline and candidate, the values `key=value` in which the two differ."""
+        """Return for baseline and candidate the texts `key=value` in which they differ."""
         baseline = " ".join(f"{key}={self._usual(key)}" for key in _pairs(self.candidate))
         return baseline, self.candidate
 

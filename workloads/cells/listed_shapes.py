@@ -58,8 +58,8 @@ class ListedSpec(BaseModel):
     model_config = STRICT
 
     file: str = Field(min_length=1)
-    """CSV, by its path from the YAML file, of columns `batch`; `length`, `height,width` or
-    `depth,height,width`; `count`. Columns left out are the cell's sizes, and a count of 1."""
+    """CSV, by its path from the YAML file. Columns: `batch`; `length`, `height,width` or `depth,height,width`;
+    `count`. Sizes without a column are the cell's; default count: 1."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
     """Number of steps before the shapes repeat. If the counts add up to at most this, each shape
     occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn, in

@@ -53,7 +53,7 @@ class MeasureSpec(BaseModel):
     reference_replicates: Annotated[int, Field(ge=0)] = 1
     """This many of a cell's replicates compare their results with float64."""
     logged_replicates: Annotated[int, Field(ge=0)] = 1
-    """After this many of a cell's replicates an untimed process logs cuDNN's choice of engines."""
+    """In this many of a cell's replicates, an untimed process logs cuDNN's choice of engines."""
     telemetry: MonitorKind = "nvml"
     """What reads clocks, power and other processes: nvml, off, or a fake that shows warnings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0

@@ -69,7 +69,7 @@ Extents = Annotated[Sizes, AfterValidator(none_empty)]
 def _with_batch(sizes: Shape) -> Shape:
     if len(sizes) < 2:
         raise ValueError(
-            f"expected an input's sizes such as 8x3x224x224, found {sizes_text(sizes)}: a batch and more"
+            f"expected a batch and further sizes, such as 8x3x224x224, found {sizes_text(sizes)}"
         )
     return sizes
 
@@ -106,7 +106,7 @@ class BatchByDevice(BaseModel):
 
 
 class PrecisionByDevice(BaseModel):
-    """One precision on a GPU, another on a CPU, as many CPUs compute in float32 alone. The two are
+    """One precision on a GPU, another on a CPU: many CPUs compute in float32 alone. The two are
     different cells."""
 
     model_config = STRICT

@@ -11,13 +11,13 @@ NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
-    """Return how many CPUs this process can keep busy; with a quota, a container may see more than that."""
+    """Return how many CPUs this process can keep busy; a container with a quota may see more."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
 
 
 def _limits(system: Path, ours: Path) -> Iterator[float]:
-    """Yield the limit, as a number of CPUs, of each control group (of version 1 or 2) that has this process in it."""
+    """Yield the limits, in CPUs, of the control groups (version 1 or 2) that contain this process."""
     for line in text_of(ours).splitlines():
         number, names, path = line.split(":", 2)
         files: tuple[str, ...]

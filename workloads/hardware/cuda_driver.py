@@ -51,7 +51,7 @@ def graph_nodes(graph: int) -> list[GraphNode]:
 
 
 def count_captured(stream: int) -> int:
-    """Return how many nodes the capture that runs on this stream has so far."""
+    """Return how many nodes are captured on this stream so far."""
     status, graph = ctypes.c_int(), ctypes.c_void_p()
     _call("cuStreamGetCaptureInfo_v2", stream, byref(status), None, byref(graph), None, None)
     return _count(graph.value) if graph.value else 0

@@ -61,7 +61,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     """Return the environment of this process, with its first GPU or else its CPU.
 
     SWEEP_VERSION and SWEEP_COMMIT, if set, are version and commit, for code that is not installed or not in git.
-    SWEEP_FAKE_GPU replaces the model of a CPU, to try out a cluster of several GPU models.
+    Without CUDA, SWEEP_FAKE_GPU is the GPU model, to try out clusters of several models.
     """
     import torch
 
@@ -87,7 +87,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
 
 
 def host_name() -> str:
-    """Return the host's name with a hash of its boot id (if known), as many hosts have the same name, vm."""
+    """Return the host's name and, if known, a hash of its boot id, since many hosts are named `vm`."""
     boot = f"-{content_hash(BOOT_ID.read_text())[:6]}" if BOOT_ID.exists() else ""
     return f"{socket.gethostname()}{boot}"
 

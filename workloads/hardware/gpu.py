@@ -15,7 +15,7 @@ MIG = " MIG "  # in names, before a slice's profile
 
 
 def read_gpu() -> dict[str, Any]:
-    """Return the first GPU's values of fields of Environment; without NVML some are None."""
+    """Return Environment's fields about the first GPU; without NVML some are None."""
     properties = torch.cuda.get_device_properties(0)
     uuid = gpu_uuid(0)
     nvml = NvmlGpu(uuid)
@@ -46,7 +46,7 @@ def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
-    """Return a GPU's UUID by NVML. By CUDA it lacks the prefix, and a slice may have its GPU's."""
+    """Return a GPU's UUID as in NVML; CUDA omits the prefix and may give a slice its GPU's."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")

@@ -1,4 +1,4 @@
-"""NVML's list of this host's GPUs and slices (MIG), whatever CUDA_VISIBLE_DEVICES hides."""
+"""NVML's list of this host's GPUs and MIG slices, even if CUDA_VISIBLE_DEVICES hides them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class ListedGpu:
     uuid: str
     """UUID as NVML writes it: `GPU-...`, or `MIG-...` for a slice."""
     name: str
-    """Model, in a slice's case with the profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Model; a slice's includes its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     card: str
     """UUID of the whole GPU, also if this is a slice of it."""
     card_index: int
@@ -43,7 +43,7 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the slices that `visible` (CUDA_VISIBLE_DEVICES) has before any unknown entry, as CUDA does; None: all."""
+    """Return the slices in `visible` (CUDA_VISIBLE_DEVICES; None: all), up to its first unknown entry, as CUDA does."""
     slices = [gpu for gpu in listed if gpu.is_slice]
     if visible is None:
         return slices

@@ -20,7 +20,7 @@ FAKE_ENERGY_MJ = 100_000  # added at each reading of a fake's energy
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReading:
-    """One reading; a field is None if this GPU, slice or driver does not tell it."""
+    """One reading; a field is None if the GPU, slice or driver does not report it."""
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None

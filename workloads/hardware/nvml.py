@@ -1,4 +1,4 @@
-"""NVML's answers about one GPU, None for a missing one, and the monitor that reads the answers."""
+"""NVML's answers about one GPU (None: NVML has no answer), and the monitor that reads them."""
 
 import os
 from collections.abc import Callable, Collection, Iterable

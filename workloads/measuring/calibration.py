@@ -70,7 +70,7 @@ def _device_s(run: Callable[[], object], calls: int, device: Device) -> float:
 
 @contextmanager
 def _matmul_precision(wanted: str) -> Iterator[None]:
-    """Give matrix products, for which PyTorch leaves TF32 off, the precision `wanted` in the `with` block."""
+    """Give matrix products the precision `wanted` in the `with` block; PyTorch has TF32 off for them."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = wanted

@@ -33,7 +33,7 @@ class _Captured:
 class CapturedStep:
     """Runs a step by copying inputs into a graph's tensors and replaying the graph, which a shape's first call makes.
 
-    A step begins by dropping the gradients of the step before, so that the capture itself makes new ones.
+    A step first drops the previous step's gradients, so that the capture itself makes new ones.
     """
 
     def __init__(self, step: TimedStep) -> None:
@@ -83,7 +83,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it. The `as_written` of the result runs so that operations can be seen."""
+    """Return `step` as `execution` runs it. If that hides operations, the result's `as_written` shows them."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)
@@ -96,7 +96,7 @@ def executed(step: TimedStep, execution: str) -> TimedStep:
 
 
 def _kind(leaf: Any) -> Any:
-    """Return a part of the key of an input's graph. Raises WorkloadError for a value that cannot be hashed."""
+    """Return the leaf's part of a graph's key. Raises WorkloadError for a value that cannot be hashed."""
     if isinstance(leaf, torch.Tensor):
         return leaf.shape, leaf.stride(), leaf.dtype
     if not isinstance(leaf, Hashable):

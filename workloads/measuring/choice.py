@@ -173,7 +173,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return the median time of replays with these nodes, less that of replays without, which alternate."""
+    """Return the median time of replays with these nodes, less that of alternating replays without them."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))

@@ -51,7 +51,7 @@ class CompileWatch:
         self._seconds += perf_counter() - self._began
 
     def note_shape(self, ran: Ran) -> None:
-        """Note number and time of the compilations since the shape noted before."""
+        """Note number and time of the compilations since the previous shape."""
         ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._seconds * 1e3]
         ran.cold_compiles = [*(ran.cold_compiles or ()), self._compiles]
         self._seconds, self._compiles = 0.0, 0
@@ -73,7 +73,7 @@ class CompileWatch:
 
     @contextmanager
     def nothing_more(self) -> Iterator[None]:
-        """Raise WorkloadError if the `with` block compiles the model again, which would count as time of steps."""
+        """Raise WorkloadError if the `with` block recompiles the model: steps' times would include that."""
         try:
             with torch.compiler.set_stance("fail_on_recompile"):
                 yield

@@ -67,7 +67,7 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of each element's bits and position, equal in all layouts but not on GPU and CPU.
+    """Return a hash of all bits and positions, the same in all layouts; GPU and CPU hashes differ.
 
     A GPU computes the hash as a sum of integers, which does not depend on the order of the summands.
     """

@@ -36,7 +36,7 @@ class Device:
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:
-        """Fill columns of `memory` named as `column`, such as `steady_{}_bytes`, if on a GPU."""
+        """On a GPU, fill `memory`'s columns that match `column`, such as `steady_{}_bytes`."""
         for name, read in MEMORY.items() if self.is_cuda else ():
             if hasattr(memory, column.format(name)):
                 setattr(memory, column.format(name), read())

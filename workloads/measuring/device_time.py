@@ -114,7 +114,7 @@ class Replays:
     """A graph that runs `steps` in rounds. Each step finds the L2 cache as the step before left it."""
 
     source = "graph"
-    """Where device times come from, by its name in the results."""
+    """Source of the device times, as the results name it."""
 
     def __init__(self, steps: list[Step]) -> None:
         """Capture the graph. Raises CannotCapture."""

@@ -3,7 +3,7 @@
 The log lists the cuDNN plans that PyTorch built, timed and took for each convolution. Writing it takes time, so this
 process is not timed. The timed process may choose other plans, so the kernels of both processes are compared.
 
-Errata are rules that ban plans. If a banned plan runs, PyTorch has ignored its rule: that is a fault.
+Errata are rules that ban plans. If a banned plan runs, PyTorch has ignored the rule: a fault.
 
 Lines as torch 2.11 with cuDNN 9.19 writes them:
 

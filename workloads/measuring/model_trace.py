@@ -162,6 +162,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Name the precision of a convolution in `dtype`, as autocast leaves some in float32; None: it has no name."""
+    """Name the precision of a convolution in `dtype`; autocast leaves some in float32. None: it has no name."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

@@ -37,7 +37,7 @@ class Sampled:
 def sample(
     take: Callable[[], list[float]], *, iterations: int, budget_s: float, error: float
 ) -> Sampled:
-    """Take samples of `iterations` each until the median is precise (`error`) or the time is up."""
+    """Take samples, each over `iterations`, until the median's error falls to `error` or time is up."""
     samples_ms: list[float] = []
     began = perf_counter()
     while True:

@@ -53,7 +53,7 @@ class Loop:
         """Result of the last step that ran; for a training step, the loss."""
 
     def run(self, periods: int) -> float:
-        """Run the step for so many periods of shapes and return the seconds; synchronise only before and after."""
+        """Run the step for `periods` periods of shapes and return the seconds; synchronise only before and after."""
         run, following = self.step.run, self._next
         self.device.synchronise()
         began = perf_counter()

@@ -41,7 +41,7 @@ class ConvolutionWork:
 class StepWatch(TorchDispatchMode):
     """Notes the operations that run inside it: convolutions, with backend and work, and cuDNN's other operations.
 
-    `count_launches` returns a capture's launches so far. It is called after each operation, to tell whose they are.
+    `count_launches` returns a capture's launches so far. Calls after each operation find that operation's launches.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -113,13 +113,13 @@ def _key(argument: Any) -> Hashable:
 
 
 def _route(*convolution: Any) -> str:
-    """Name, as torch's `ConvBackend` does, the backend that torch selects for these arguments of `aten.convolution`."""
+    """Return the name in torch's `ConvBackend` of the backend selected for these arguments of `aten.convolution`."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of the gradients computed, of input and weight; each has the forward pass's FLOPs."""
+    """Return the work of the computed gradients of input and weight; each has the forward pass's FLOPs."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [

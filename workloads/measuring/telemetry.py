@@ -46,7 +46,7 @@ class Telemetry:
             self._monitor.know(pids)
 
     def begin(self, *, energy: bool = True) -> None:
-        """Drop the warm-up's readings and, for `energy`, read the energy counter (up to 14 ms)."""
+        """Drop the warm-up's readings and, if `energy`, read the energy counter (up to 14 ms)."""
         self._readings.clear()
         self._read_at = -math.inf
         self._loop_mj = None
@@ -61,7 +61,7 @@ class Telemetry:
             self._read_at = self._now()
 
     def clock_mhz(self) -> int | None:
-        """Return the SM clock now, which a warm-up needs, without keeping it as a reading."""
+        """Return the current SM clock, for a warm-up; it is not kept as a reading."""
         return self._monitor.read().sm_clock_mhz if self._monitor is not None else None
 
     def end(self) -> None:

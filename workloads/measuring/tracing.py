@@ -70,7 +70,7 @@ class TracedOperation:
     returns: list[str]
     """Layouts of the tensors that it wrote; a view writes none."""
     lost_by: int | None
-    """Number of the operation that lost this one's input layout, maybe this one; None: no loss."""
+    """Number of the operation that lost its input's layout, maybe itself; None: no loss."""
     loses: bool
     """Whether it is the first to lose channels_last, in its output or by a conversion inside."""
     pays: bool

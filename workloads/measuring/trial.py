@@ -210,7 +210,7 @@ def time_cold(
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
     """Run the step once, synchronised; return the times of the call and of its parts, and its result.
 
-    `forward_ms` ends at the first backward pass; `backward_ms` sums all of them; only `ms` includes what remains.
+    `forward_ms` ends at the first backward pass; `backward_ms` sums all such passes; only `ms` has the rest.
     """
     is_graph = isinstance(step.run, CapturedStep)  # a backward pass must not wait for the device
     device.synchronise()
@@ -291,7 +291,7 @@ def _measure_steady(
 
 
 def _is_closed(cell: Cell, measured: Measurement) -> bool:
-    """Return whether the cold part called every shape of the loop, which has finitely many."""
+    """Return whether the loop's shapes end and the cold part called all of them."""
     period = cell.shapes().period(cell.input_shape)
     return period is not None and measured.distinct_shapes == measured.regime_shapes
 
@@ -323,7 +323,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Warn of infinite or NaN numbers: `not_finite`, or `diverged` if only the last loss is infinite or NaN."""
+    """Return the warning about infinities or NaN: `not_finite`, or `diverged` if only the last loss has any."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -332,7 +332,7 @@ def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
 
 @contextmanager
 def _noted(measured: Measurement) -> Iterator[None]:
-    """Run a check inside, and note its error in `checks_error` if it fails; measured values stay."""
+    """If a check in the `with` block fails, note it in `checks_error`; measured values stay."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  # whatever a user's code raises

@@ -44,7 +44,7 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for `warmup_s`, and on until settled, up to `warmup_limit_s` in all; one round if `warmup_s` is 0."""
+    """Run for `warmup_s`, then until settled, up to `warmup_limit_s` in all; one round if `warmup_s` is 0."""
     began = perf_counter()
     warm = WarmUp(run, telemetry)
     while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):

@@ -28,7 +28,7 @@ WHOLE = ("int64", "int32", "uint8")
 
 
 class TensorSpec(BaseModel):
-    """A tensor of random numbers that a model is called with."""
+    """A random or constant tensor that a model is called with."""
 
     model_config = STRICT
 
@@ -120,7 +120,7 @@ def as_json(inputs: Inputs | None) -> JsonValue:
 def check_inputs(
     inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
 ) -> None:
-    """Raise WorkloadError if `inputs` name a size that `shape` lacks, or do not name the batch or a varied size."""
+    """Raise WorkloadError if `inputs` name a size that `shape` lacks, or omit the batch or a size that varies."""
     if inputs is None or isinstance(inputs, str):
         return
     tensors = list(_tensors(inputs))

@@ -19,7 +19,7 @@ OFTEN = 32  # networks that halve their input up to five times need multiples of
 JOINS = ("cat", "concat", "concatenate", "stack")
 JOINED = "tensors that are joined differ in size"
 INFERENCE = "--direction inference"
-OWN_STEP = "a function that calls its `training_step`, annotated as `step(batch: torch.Tensor)`"
+OWN_STEP = "a function calling the model's `training_step`, declared as `step(batch: torch.Tensor)`"
 
 
 def remedy_of(error: BaseException, shape: Shape) -> str:
@@ -51,7 +51,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
         return "" if values.requires_grad else detached
     match _raised_by(root):
         case ast.Subscript(slice=ast.Constant(value=str(key))) if isinstance(root, IndexError):
-            return f"--inputs '[{_described([key], shape)}]', with every key that it takes"
+            return f"--inputs '[{_described([key], shape)}]', with every key that the model takes"
     misfit = does_not_fit(root, shape)
     is_odd = misfit == JOINED and any(size % OFTEN for size in shape[2:])
     wanted = f"multiples of {OFTEN}" if is_odd else "other sizes"

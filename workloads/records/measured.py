@@ -71,15 +71,15 @@ class LoggedChoice:
 class Measured:
     """Measured values that belong to none of the dataclasses below."""
 
-    loop_kind: str | None = column("closed: all shapes were called before timing; open: not")
+    loop_kind: str | None = column("closed: all shapes were called before timing; open: not all")
     workload_hash: str | None = column("hash of the user's code in the cell; null: none")
     conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
     threads: int | None = column("CPU threads torch used")
     compute_cache: str | None = column(
         "disk cache of CUDA and torch.compile: empty, warm, disabled; or null"
     )
-    compute_cache_entries_before: int | None = column("files in that cache when the trial began")
-    compute_cache_entries_added: int | None = column("files that the trial added to it")
+    compute_cache_entries_before: int | None = column("CUDA's files in the cache at the start")
+    compute_cache_entries_added: int | None = column("CUDA's files that the trial added")
     cold: list[ColdShape] | None = column("cold cost of each distinct shape, in order of arrival")
     distinct_shapes: int | None = column("distinct shapes called in the cold part")
     regime_shapes: int | None = column("distinct shapes of the regime; null: they never end")
@@ -126,7 +126,7 @@ class SteadyWall:
     """The steady state in wall time, as a user's loop has it."""
 
     warmup_s: float | None = column("how long the loop ran before it was timed")
-    warmup_settled: bool | None = column("whether its pace and clock had settled by then")
+    warmup_settled: bool | None = column("whether the clock (else the pace) had settled by then")
     steady_wall_samples_ms: list[float] | None = column(
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)"
     )
@@ -153,7 +153,7 @@ class SteadyDevice:
         "device time per iteration without launch gaps: of each replay, or of a turn's replays"
     )
     steady_device_rounds: list[int] | None = column("each sample's round, shared by its block")
-    steady_device_ms: float | None = column("their median")
+    steady_device_ms: float | None = column("median of the samples")
     steady_device_p10_ms: float | None = column("10% of the samples are below")
     steady_device_p90_ms: float | None = column("90% of the samples are below")
     steady_device_error: float | None = column("relative standard error of the process's median")
@@ -170,13 +170,13 @@ class Ran:
         "part of each shape's calls in `cold` that torch.compile, or capturing its graph, took"
     )
     cold_compiles: list[int] | None = column(
-        "compilations in these calls; after the first shape recompilations"
+        "compilations in each shape's calls; recompilations after the first"
     )
     compiled_graphs: int | None = column("graphs that torch.compile made of the model")
-    graph_breaks: list[str] | None = column("why it split the model, each distinct reason once")
+    graph_breaks: list[str] | None = column("distinct reasons why torch.compile split the model")
     graph_replays: int | None = column("replays of the step's own CUDA graphs")
     fallbacks: list[str] | None = column(
-        "why the step ran otherwise than asked; the trial has status error"
+        "why the execution was not in force; the trial has status error"
     )
     triton: str | None = column("Triton's version, if compiled")
 
@@ -197,7 +197,7 @@ class Choice:
     )
     cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
     convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
-    convolution_bytes: int | None = column("bytes they must move: each operand once a direction")
+    convolution_bytes: int | None = column("convolutions' least bytes: each operand per direction")
     roofline_ms: float | None = column("convolutions' least time, each at its limiting ceiling")
     roofline_share: float | None = column("roofline_ms / device time (wall time without CUDA)")
     kernels_source: str | None = column("graph (the timed process's own) or profiler")
@@ -250,5 +250,5 @@ class Logged:
     )
     logged_searches: int | None = column("how many logged convolutions had plans timed")
     logged_workspace_bytes: int | None = column("largest workspace of the chosen plans")
-    logged_largest_workspace_bytes: int | None = column("largest workspace of the plans built")
-    logged_plans_dropped: int | None = column("plans timed that needed more memory than was free")
+    logged_largest_workspace_bytes: int | None = column("largest workspace of plans in searches")
+    logged_plans_dropped: int | None = column("plans in searches too large for the free memory")

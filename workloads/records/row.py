@@ -92,7 +92,7 @@ class Asked:
     bias: Annotated[bool | None, "whether the convolution problem adds a bias", CELL]
     transposed: Annotated[bool | None, "whether it is a transposed convolution", CELL]
     output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
-    occurrences: Annotated[int | None, "how often the problem's network has it"]
+    occurrences: Annotated[int | None, "how often its network has the problem"]
     model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
     model_inputs: Annotated[str | None, "a model's inputs, as JSON; null: one float tensor", CELL]
     loss: Annotated[str | None, "the model's loss", CELL]
@@ -107,8 +107,8 @@ class Asked:
     layout: Annotated[str, "contiguous, channels_last or weights", Axis(usual="contiguous")]
     placement: Annotated[
         str | None,
-        "`strides` if a convolution is channels_last only since version 3, by strides of tensors "
-        "with one channel or one pixel; else null",
+        "`strides` if tensors of one channel or pixel make a convolution channels_last by strides "
+        "alone, as from version 3 on; else null",
         CELL,
     ]
     replicate: Annotated[int, "number of the process in its cell, from 0, in the order of running"]
@@ -216,7 +216,7 @@ class RunRecord(
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the first line of the trial's code"]
     one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
-    overlapped_s: Annotated[float | None, "part of one_time_s while block members paid theirs"]
+    overlapped_s: Annotated[float | None, "part of one_time_s while others of its block paid too"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]

@@ -12,7 +12,7 @@ MOST_BATCHES = 10_000  # a timed group is a whole epoch
 
 @dataclass(frozen=True, kw_only=True)
 class LastPartialBatch(ShapeRegime):
-    """`full_batches` of the base size, then one of `last` times that size."""
+    """`full_batches` batches of the base size, then one of `last` times that size."""
 
     varies = "batch"
 

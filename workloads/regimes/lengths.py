@@ -43,8 +43,8 @@ class Lengths(SpatialRegime):
         if self.buckets == 0:
             if self._lengths(base[-1]) <= LEAST_LENGTHS:
                 raise WorkloadError(
-                    f"regime lengths: without buckets, over {LEAST_LENGTHS} lengths must lie from "
-                    f"{self._shortest(base[-1])} to the last size; it is {base[-1]}"
+                    f"regime lengths: without buckets, it needs over {LEAST_LENGTHS} lengths from "
+                    f"{self._shortest(base[-1])} to {base[-1]}, the last size"
                 )
             return None
         lengths = self._draw(base[-1])
@@ -72,7 +72,7 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """Round `length` up to a multiple of `multiple`, but to no more than `longest` allows."""
+        """Round `length` up to a multiple of `multiple`, but at most `longest` rounded down."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

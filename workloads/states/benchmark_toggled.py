@@ -10,8 +10,8 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkToggled(State):
-    """`benchmark` is as the config has it in the first step and in every second one, and off in the others:
-    somebody toggles it in each cycle.
+    """`benchmark` is as the config has it in the first step, the third and so on, and off in the others:
+    somebody toggles it at each step.
     """
 
     def surround(self, step: TimedStep, context: Context) -> TimedStep:

@@ -15,7 +15,7 @@ MOST = 3  # elements of two or four bytes: fewer than 16 bytes together
 
 @dataclass(frozen=True, kw_only=True)
 class Misaligned(State):
-    """A step's floating tensors begin `offset` elements into a larger storage, so that their data
+    """A step's floating inputs begin `offset` elements into a larger storage, so that their data
     pointers are no multiple of 16 bytes; shapes, strides and values are the same.
 
     PyTorch's cache of cuDNN's plans has that alignment in its key. Weights, activations, and inputs

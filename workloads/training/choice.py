@@ -97,7 +97,7 @@ class Expect(BaseModel):
     model_config = STRICT
 
     parameters: PositiveInt | None = None
-    """Elements of its parameters."""
+    """Elements of all parameters."""
     convolutions: PositiveInt | None = None
     """Convolutions that one call runs."""
 

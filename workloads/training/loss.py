@@ -73,8 +73,8 @@ def own(output: Any) -> "torch.Tensor":
     loss = own_loss(output)
     if loss is None:
         raise WorkloadError(
-            f"loss {OWN} takes the model's own, the model returned a {type(output).__name__}; allowed: a "
-            "dict or object with a scalar `loss`, a tuple whose first is a scalar, or a scalar"
+            f"loss {OWN} takes a loss from the model, which returned a {type(output).__name__}; allowed: a "
+            "dict or object with a scalar `loss`, a tuple that begins with a scalar, or a scalar"
         )
     return loss
 

@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.nights.reports.words import (
 from cudnn_sweep.analysis.nights.series import AMOUNTS, Series, SeriesKey
 from cudnn_sweep.analysis.words import one_line
 
-WITH_ITS_GPU = "moves as most series of its GPU do: the finding of series"
+WITH_ITS_GPU = "changed like most series of its GPU: see the finding of series"
 TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
 BASE_UNITS = {"ms": ("seconds", 1e-3), "bytes": ("bytes", 1.0), "share": ("ratio", 1.0)}
 Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
@@ -63,12 +63,12 @@ def _result(text: FindingText) -> dict[str, str]:
 
 
 def numbers(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Family]:
-    """Yield metrics: the night's end, GPU time and alerts, and tonight's value of each number."""
+    """Yield metrics: the night's end, GPU time and alerts, and each series' value tonight."""
     gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
     alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
     ended: Samples = [({}, outcome.ended_at.timestamp())]
-    yield Family(name="end_timestamp_seconds", meaning="when it ended", samples=ended)
-    cost = "of each GPU, from its first trial to its last one"
+    yield Family(name="end_timestamp_seconds", meaning="when the night ended", samples=ended)
+    cost = "sum over GPUs, each from its first to its last trial"
     yield Family(name="gpu_seconds", meaning=cost, samples=gpu_s)
     yield Family(name="alert", meaning="a confirmed change that is no gain", samples=alerts)
     for metric in AMOUNTS:

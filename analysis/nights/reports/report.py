@@ -1,4 +1,4 @@
-"""Writes a night's answer in every format to a folder named by date, and reads its JSON, with numbers of nine digits.
+"""Writes a night's answer in every format to a folder named by date; reads its JSON, whose numbers have nine digits.
 
 The keys of the JSON are the fields of NightOutcome and more, see docs/nightly.md. A finding is a flat row that has the
 fields of its SeriesKey, too. Within one `schema_version` keys may be added, but none is dropped or changes meaning.
@@ -128,7 +128,7 @@ def from_json(text: str) -> NightOutcome:
         values = json.loads(text)
         version = values["schema_version"]
         if version > SCHEMA_VERSION:
-            raise ReportError(f"a night's JSON of version {version}: {SCHEMA_VERSION} is read here")
+            raise ReportError(f"night's JSON: version {version}; allowed: up to {SCHEMA_VERSION}")
         for row in (row for name in OF_A_SERIES for row in values.get(name, [])):
             row["key"] = {name: row[name] for name in OF_THE_KEY}
         return OUTCOME.validate_python(values)

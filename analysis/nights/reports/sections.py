@@ -119,7 +119,7 @@ class OneChange:
 
     @property
     def _kernels(self) -> str:
-        """Return a line about changed kernels: in how many cells, and which; empty if none did."""
+        """Return a line about changed kernels: in how many cells, and which; empty if none changed."""
         kernels = dict.fromkeys(text.kernels for text in self.findings if text.kernels)
         if not kernels:
             return ""
@@ -233,7 +233,7 @@ def sections(
     histories = {entry.key: history(entry) for entry in series if entry.points}
     group = partial(_group, changes, histories)
     accept = [
-        ("To accept a change, from a date on (here the first):", Verbatim(command))
+        ("To accept a change from a date on (here the first alert):", Verbatim(command))
         for command in (how_to_accept(outcome, alert, results) for alert in outcome.alerts[:1])
     ]
     shown = [
@@ -293,7 +293,7 @@ def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Sect
     return Section(
         title="Every series",
         notes=_more(rows),
-        head=("series", "smallest step that it could show", "a night each"),
+        head=("series", "smallest step that it could show", "a bar for each night"),
         rows=[row for _, *row in sorted(rows)[:MOST_ROWS]],
         is_rest=True,
     )

@@ -148,7 +148,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
         *([("GPU hours", number(outcome.gpu_hours))] if outcome.gpu_hours is not None else []),
         *([("not measured", not_measured(outcome))] if outcome.skipped else []),
         ("trials", f"{outcome.recorded_trials:,} of {outcome.planned_trials:,} recorded"),
-        ("nights before that compare", f"{outcome.nights:,}"),
+        ("comparable nights before", f"{outcome.nights:,}"),
         ("series as they were", f"{outcome.fine_series:,}"),
         (f"series {BLUNT}", f"{outcome.blunt_series:,}"),
         ("series with too few nights", f"{outcome.insufficient_series:,}"),
@@ -158,7 +158,7 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    """Return the names of all networks left out, with the reason for the first; else empty."""
+    """Return the names of all networks left out, with the reason for the first; empty if none."""
     return one_line(": ".join([", ".join(outcome.skipped), *outcome.skipped.values()][:2]))
 
 
@@ -182,7 +182,7 @@ def machine(place: Machine) -> str:
     measured = [f"{label} {ratio(share)}" for label, share in shares if share is not None]
     name = ", ".join(word for word in words if word)
     is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
-    text = "calibration as usual" if is_usual else f"of the usual speed: {', '.join(measured)}"
+    text = "calibration as usual" if is_usual else f"speed / usual speed: {', '.join(measured)}"
     return one_line(f"{name}; {text}" if measured else name)
 
 
@@ -195,7 +195,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return the smallest step that the series could show; empty if it has words or is unjudged."""
+    """Return the smallest step that the series could show; empty if values are words or too few."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""

@@ -22,7 +22,7 @@ BREAK_EVEN = Figure(
     title="Break-even point",
     about="The iterations after which the candidate's gain has paid for its extra cold cost, with their 95% interval, "
     "by the state of CUDA's cache of compiled kernels; the earliest first. A square is a candidate that costs less to "
-    "start and is ahead until then. Cells without a certain gain or loss have no mark.",
+    "start and is ahead until that point. Cells without a certain gain or loss have no mark.",
     table="paybacks",
     needs=["break_even_iterations"],
     columns=[

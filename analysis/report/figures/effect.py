@@ -47,8 +47,8 @@ EFFECT = Figure(
     name="effect",
     title="Effect by cell",
     about="Candidate time divided by baseline time on a log scale, the largest gain first; left "
-    "of 1 the candidate is faster. The small grey mark below a cell's own is the time on the GPU "
-    "alone; a CPU-bound loop gains less than it. Lines are 95% intervals, cut where "
+    "of 1 the candidate is faster. The small grey mark below a cell's own is the ratio of device "
+    "times; a CPU-bound loop gains less than that. Lines are 95% intervals, cut where "
     "they are wider than the chart can hold. The band is the minimum effect either way: what "
     "lies within it makes no difference that counts. Select a mark for its cell's trials.",
     table="verdicts",

@@ -61,7 +61,7 @@ HEAT_MAP = Figure(
     place=20,
     name="heat_map",
     title="Workload by regime",
-    about="The same ratios, so that rows compare how shapes arrive. Each field shows the ratio and the sign of its "
+    about="The same ratios, a column for each shape regime. Each field shows the ratio and the sign of its "
     f"verdict: {', '.join(VERDICT_TEXTS.values())}. If there are many rows, they have colours alone.",
     table="verdicts",
     needs=["ratio"],

@@ -17,7 +17,7 @@ STABILITY = Figure(
     name="stability",
     title="Choice stability",
     about="The share of processes that ran the config's most common kernels. At 100% every "
-    "process chose alike; below it, which kernels a run gets is a draw.",
+    "process chose alike; below that, chance decides which kernels a run gets.",
     table="choices",
     needs=["choice_share"],
     columns=["label", "config", "choice_share", "entropy_bits", "distinct_choices", "processes"],

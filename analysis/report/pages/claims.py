@@ -12,7 +12,7 @@ from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
     "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
-    "undecided: its interval leaves both open, or its cell still lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
+    "undecided if its interval leaves both open or its cell lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
     "decided. If only some say so, the verdict names the conditions in which all of them do, then those in which some "
     "do. A ratio is candidate / baseline, with its 95% interval."
 )
@@ -102,7 +102,7 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Return a measure's value with its interval; of several values least, most and median."""
+    """Return a measure's value with its interval; for several values, least, most and median."""
     measured = [row for row in rows if row["value"] is not None]
     measured.sort(key=itemgetter("value"))
     if not measured:

@@ -10,8 +10,8 @@ from cudnn_sweep.analysis.words import figure, given, interval, number, ratio
 ABOUT = (
     "Each case is a claim that somebody published about a convolution, beside a measurement of the "
     "same cell today. A ratio is candidate / baseline; in brackets its 95% interval, or the range "
-    "over processes where a case is about one side. The cause is of today's difference. What a "
-    "report did not say was assumed, and stands there. Most claims of faster or slower hold from 3% on, whatever factor "
+    "over processes if a case is about one side. The cause explains today's difference. What a "
+    "report did not say is listed as assumed. Most claims of faster or slower hold from 3% on, whatever factor "
     "was reported."
 )
 UNITS = {

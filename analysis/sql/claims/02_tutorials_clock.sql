@@ -2,11 +2,11 @@
 -- terminal: verdict, workload, measure, baseline_value, candidate_value,
 --     value[value_low value_high], verdict_of_it, outcome
 --
--- The way: 100 forward calls by `time.time()`, without waiting for the GPU, with benchmark on and
--- then off in one process. The claim holds if this clock gives the same verdict as fresh processes:
--- the wall time of the convolution, which stands beside. A ratio of clocks is on / off, with a t
--- interval over processes. The clock is read while the GPU still works. In the first loop it
--- includes the search; in the second it times only launches, of plans that the first loop chose.
+-- The way: `time.time()` around 100 forward calls, without waiting for the GPU, with benchmark on
+-- and then off in one process. The claim holds if this clock gives the same verdict as the
+-- convolution's wall time in fresh processes, which stands beside. A ratio of clocks is on / off,
+-- with a t interval over processes. The clock is read while the GPU still works: the first loop
+-- includes the search, the second only launches of the plans that the first loop chose.
 -- The other order and a script that waits for the GPU stand beside.
 with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select

@@ -2,10 +2,10 @@
 -- terminal: verdict, cell, measure, baseline_value, candidate_value, value[value_low value_high],
 --     outcome
 --
--- Every cell under PyTorch's other settings. Where sizes stay, a cell holds if its wall time helps;
--- where they come back or are always new, if it hurts. The crossing stands beside, for shapes at
--- which a step gets faster: the iterations after which the search has paid. Its baseline is what
--- the search costs, its candidate what an iteration then saves, in ms.
+-- Every cell under PyTorch's other settings. Where sizes stay, a cell holds if benchmark helps its
+-- wall time; where sizes come back or are always new, if benchmark hurts it. For shapes at which a
+-- step gets faster, the crossing stands beside: the iterations after which the search has paid. Its
+-- baseline_value is the search's cost, its candidate_value what an iteration then saves, in ms.
 with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

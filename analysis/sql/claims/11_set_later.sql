@@ -2,8 +2,8 @@
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- Cells in which benchmark helps if it is set before the first step. When it is set matters if the
--- whole interval of the later ratio lies above that of the early one: less was gained.
+-- Cells in which benchmark helps if it is set before the first step. A cell holds if the whole
+-- interval of its ratio with a later setting lies above the early one's: less was gained.
 -- `benchmark_later` sets it after the first step, `benchmark_around_forward` around the forward
 -- pass alone. The cells with benchmark set before stand beside, and so do cells in which it gains
 -- nothing at any time.

@@ -43,7 +43,7 @@ def test_a_select_reaches_no_file_and_changes_none(
     ("sql", "found"),
     [
         ("select 1; copy (select 1) to 'x'", "SELECT, COPY;"),
-        ("pivot records on benchmark using count(*)", "a PIVOT that looks its columns up: name"),
+        ("pivot records on benchmark using count(*)", "a PIVOT without listed columns: name"),
     ],
 )
 def test_a_refusal_says_which_statements_were_found(

@@ -303,7 +303,7 @@ def test_advice_has_its_reason(connection: Connection) -> None:
             ),
             why(job(advice="undecided")): "about 1 more block would decide",
             why(job(advice="undecided", lacking=2)): "about 2 more blocks would decide",
-            why(job(advice="undecided", lacking=None)): "too few blocks, or too near 3%",
+            why(job(advice="undecided", lacking=None)): "too few blocks, or a change too near 3%",
         },
     )
 

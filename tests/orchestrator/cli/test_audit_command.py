@@ -128,7 +128,7 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "no suite can say classes (range), of which Graphs is made: put the code at train.py:",
+        "Graphs is made from classes (range), which no suite can write: put the code at train.py:",
         "Graphs takes arguments that a suite cannot describe: graphs (list). If they matter,",
         "train.py trains when it is imported: put that under `if __name__",
     ):

@@ -144,7 +144,7 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
         kept=replace(found.kept, advice=frozen),
     )
     assert answer_of(undecided).headline == (
-        "Undecided. So far a step takes 0.944 of the time with off, with batch_norm.json. "
+        "Undecided. So far a step with batch_norm.json takes 0.944 of the time with off. "
         "It needs about 0.67 more minutes (--minutes)."
     )
 

@@ -38,7 +38,7 @@ FAULTS = {
     "is_killed": ("killed", "SIGKILL"),
     "segfaults": ("crash", "SIGSEGV (Segmentation fault); its last output: last words"),
     "allocates_too_much": ("out_of_memory", "can't allocate memory"),
-    "writes_to_its_reply": ("error", "its code wrote to the pipe of this process's replies"),
+    "writes_to_its_reply": ("error", "the user's code wrote to the pipe of the process's replies"),
     "hangs": ("timeout", "no result after 1 s"),
 }
 
@@ -287,7 +287,7 @@ def test_numbers_that_are_not_finite_are_a_warning(run_trial: RunTrial, tmp_path
         (
             "past_forward",
             {"state": "checkpoint"},
-            "state checkpoint was not in force: the step called its model past `context.forward`",
+            "state checkpoint was not in force: the step called its model without `context.forward`",
         ),
     ],
 )

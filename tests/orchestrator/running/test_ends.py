@@ -177,4 +177,4 @@ def test_an_import_that_hangs_is_told(
     for own in ("hangs.py:Net", ""):
         with this_machine._warning_of_a_wait(own):
             sleep(0.3)
-    assert capsys.readouterr().err == "Still importing hangs.py:Net: it has 120 s.\n"
+    assert capsys.readouterr().err == "Still importing hangs.py:Net, for 120 s at most.\n"

@@ -127,7 +127,7 @@ def test_model_inputs_name_the_batch_and_what_the_regime_varies(
 @pytest.mark.parametrize(
     ("axes", "fault"),
     [
-        ({"problem": "stem", "input": "4x3x32x32"}, r"takes no input .*found '4x3x32x32'"),
+        ({"problem": "stem", "input": "4x3x32x32"}, r"takes no input.*found '4x3x32x32'"),
         ({"workload": "mnist", "problem": "stem"}, "workload mnist takes no problem, found 'stem'"),
         ({"workload": "my.nets:Net", "problem": "stem"}, "my.nets:Net takes no problem"),
         ({"workload": "my.nets:Net"}, "model my.nets:Net needs an input"),
