@@ -31,6 +31,7 @@ PAGES = (
     "docs/field.md",
     "docs/networks.md",
     "docs/networks/cells.md",
+    "docs/networks/executions.md",
 )
 NOTEBOOK = run_path(str(ROOT / "docs/notebook.py"))
 OUTPUT = re.compile(

@@ -10,6 +10,10 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
         lambda each: log_ratio(each[1], each[3])
     );
 
+-- Whether device times from two sources compare: a step's own graph is a graph, too.
+create or replace macro of_one_clock(a, b) as
+    a is not distinct from b or (contains(a, 'graph') and contains(b, 'graph'));
+
 -- The variance of a median, by the median deviation, which outliers do not move; null for 1 value.
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
@@ -102,6 +106,17 @@ select
     steady_iterations as steps,
     steady_device_source as source,
     1000 * one_time_s as one_time_ms,
+    -- the part of each shape's first calls that is neither step nor search; null: unknown
+    if(execution is null, list_transform(first_ms, lambda _: 0.0::double), cold_compile_ms)
+        as compile_ms,
+    compiled_graphs is not null as compiles,
+    list_concat(
+        if(
+            status not in ('ok', 'raced_out') and execution is not null,
+            [split_part(message, chr(10), 1)], []
+        ),
+        list_transform(graph_breaks, lambda reason: 'graph break: ' || reason)
+    ) as execution_notes,
     -- a trial without cuDNN does not show what would run in cuDNN
     flag <> 'enabled' or enabled as tells,
     case
@@ -129,6 +144,7 @@ where [cell_id, other_settings] in (
 create or replace macro of_each_side() as [
     'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms', 'source',
     'kernels_source', 'kernels_hash', 'settings', 'first_ms', 'second_ms', 'one_time_ms',
+    'compile_ms', 'compiles',
     'cache_entries', 'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes',
     'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
 ];
@@ -180,7 +196,8 @@ joined as (
         count(launch_bound) as launch_bound_known,
         count(*) filter (where launch_bound) as launch_bound,
         max(distinct_shapes) as distinct_shapes,
-        flatten(list(warnings)) as warnings
+        flatten(list(warnings)) as warnings,
+        flatten(list(execution_notes)) as execution_notes
     from trials
     group by sweep_id, block, cell_id, other_settings, software
     having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
@@ -206,7 +223,7 @@ inner join reasons
 -- unpaired (one failed or is missing). A pair is doubtful if a trial shared its GPU, or both were
 -- throttled. If only one was throttled, its setting may be the cause, so to leave the pair out
 -- would choose blocks by their outcome. The blocks of one verdict have one `judged_cell`. These are
--- null: device times from two sources, `compute_cache` if the two trials met different states, and
+-- null: device times of two kinds, `compute_cache` if the two trials met different states, and
 -- `choice`, the kernels of both, if unknown. Cold costs are over the shapes that both trials met.
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
@@ -262,12 +279,13 @@ select
     ) as candidate_ms,
     turns.wall_error,
     turns.device_error,
+    of_one_clock(kinds.baseline_source, kinds.candidate_source) as one_clock,
     comparable_ms(
-        kinds.baseline_source is not distinct from kinds.candidate_source, null,
+        one_clock, null,
         kinds.baseline_steady_device_ms, kinds.candidate_steady_device_ms, -turns.device_log
     ) as baseline_device_ms,
     comparable_ms(
-        kinds.baseline_source is not distinct from kinds.candidate_source, null,
+        one_clock, null,
         kinds.candidate_steady_device_ms, kinds.baseline_steady_device_ms, turns.device_log
     ) as candidate_device_ms,
     list_sum(kinds.baseline_first_ms[:kinds.shapes]) as baseline_cold_ms,

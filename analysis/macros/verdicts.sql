@@ -63,6 +63,15 @@ select
     list_sort(list_distinct(coalesce(flatten(
         list(warnings) filter (where is_counted or pairing = 'doubtful')
     ), []))) as warnings,
+    nullif(array_to_string(list_sort(list_distinct(flatten(list(
+        if(
+            is_counted and not one_clock,
+            [format(
+                'device times of {} and {} do not compare', baseline_source, candidate_source
+            )],
+            []
+        ) || execution_notes
+    )))), '; '), '') as notes,
     count(same_bits) filter (where is_counted) as blocks_with_bits,
     count(*) filter (where is_counted and same_bits) as blocks_with_same_bits,
     count(distinct baseline_fingerprint) as baseline_results,

@@ -1,7 +1,7 @@
--- After how many iterations has a setting's extra cold cost paid for itself?
+-- After how many iterations has a setting's longer start, as a search, paid for itself?
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
---     baseline_cold_ms, candidate_cold_ms, tuning_ms, gain_ms, no_effect_reason
+--     baseline_cold_ms, candidate_cold_ms, tuning_ms, compile_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell, set of other settings and state of the compute cache; if the setting is the cache,
@@ -16,12 +16,22 @@
 -- Intervals are t intervals over blocks. break_even_low is the least tuning / the largest gain,
 -- break_even_high the reverse. One tuning block has no interval: set new_compute_caches in a suite.
 --
+-- Compiling and capturing a graph are part of the start, as a search is; a recompilation or a new
+-- graph is part of a further shape's. With the field execution, so is the compiler's import: what
+-- the one-time costs of a process that compiles exceed those of one that does not.
+--
 -- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
 -- Iterations are those at that shape. A loop is timed over all its shapes, so each shape is assumed
 -- to gain the same share of its own time, taken from the baseline's second call.
+--
+-- compile_ms: part of tuning_ms that compiling or capturing took; null: neither, or unknown
 with blocks as materialized (
     select
         * rename (judged_cell as cell),
+        if(
+            $field = 'execution' and baseline_compiles <> candidate_compiles,
+            candidate_one_time_ms - baseline_one_time_ms, 0
+        ) as import_ms,
         if(loop_kind = 'closed', baseline_ms - candidate_ms, null) as gain_ms
     from block_pairs($field, $baseline, $candidate, $sweep_id)
     where pairing = 'paired'
@@ -59,6 +69,9 @@ cells as (
 visited as (
     select
         columns(['cell', 'compute_cache', 'shapes', 'baseline_cold_ms', 'candidate_cold_ms']),
+        import_ms,
+        list_sum(candidate_compile_ms[:shapes]) - list_sum(baseline_compile_ms[:shapes])
+            as extra_compile_ms,
         (candidate_cold_ms - baseline_cold_ms - first_shape_extra_ms) / nullif(shapes - 1, 0)
             as later_shape_ms
     from blocks
@@ -72,8 +85,11 @@ visited as (
         columns(['cell', 'compute_cache', 'shapes']),
         unnest(baseline_first_ms[:shapes]) as baseline_cold_ms,
         unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
+        unnest(candidate_compile_ms[:shapes]) - unnest(baseline_compile_ms[:shapes])
+            as extra_compile_ms,
         unnest(range(1, shapes + 1)) as shape_number, -- the shape's place in arrival order, from 1
         unnest(shape_names[:shapes]) as shape, -- sizes of the input, for $per = 'shape'
+        if(shape_number = 1, import_ms, 0) as import_ms,
         unnest(baseline_second_ms[:shapes]) as second_ms
     from blocks
     where $per = 'shape'
@@ -95,10 +111,13 @@ tuned as (
         median(baseline_cold_ms) as baseline_cold_ms, -- first calls of these shapes, median
         median(candidate_cold_ms) as candidate_cold_ms,
         count(candidate_cold_ms - baseline_cold_ms) as tuning_blocks, -- paired blocks in this state
-        avg(candidate_cold_ms - baseline_cold_ms) as tuning_ms, -- extra cold cost, mean over blocks
-        t_95(tuning_blocks - 1) * standard_error(candidate_cold_ms - baseline_cold_ms) as margin_ms,
+        avg(candidate_cold_ms - baseline_cold_ms + import_ms) as tuning_ms, -- extra start, mean
+        t_95(tuning_blocks - 1) * standard_error(candidate_cold_ms - baseline_cold_ms + import_ms)
+            as margin_ms,
         tuning_ms - margin_ms as tuning_ms_low,
         tuning_ms + margin_ms as tuning_ms_high,
+        nullif(avg(extra_compile_ms + import_ms), 0) as compile_ms,
+        tuning_ms - compile_ms as search_ms, -- what compile_ms leaves of it
         avg(later_shape_ms) as later_shape_ms -- extra cold cost of each further shape; null if none
     from visited
     where compute_cache is not null

@@ -2,7 +2,7 @@
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all if null
 -- $is_over BOOLEAN = NULL: whether the last block ran, so all error is spent; null: as stored
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
---     device_ratio, device_verdict, errors
+--     device_ratio, device_verdict, errors, notes
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- A row a cell and set of other settings; blocks in turns have a row of their own. A ratio is
@@ -15,6 +15,8 @@
 --
 -- by_choice: wall ratio by choice of kernels, if the choices differ by min_effect or more; or how
 --     common an unseen choice may be
+-- notes: why there is no device ratio, how trials failed that compile or capture, and what splits
+--     a compiled model
 -- errors: relative L2 errors against float64, and equal bits; null unless field is precision
 -- baseline_relative_l2_error, candidate_relative_l2_error: the largest over blocks; null: unknown
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline

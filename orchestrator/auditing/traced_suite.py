@@ -1,5 +1,6 @@
 """Writes a trace as tables, or as a suite that times each convolution as a problem of its own."""
 
+import json
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,7 +98,22 @@ def _head(trace: Trace, command: str) -> list[str]:
         *(f"# {line}" for line in textwrap.wrap(summary, WIDTH - 2, break_on_hyphens=False)),
         *(f"#     {line}" for line in command.splitlines()),
         *(f"# {line}" for line in left_out(trace)),
+        "# Does the whole model run faster compiled, or as a CUDA graph? In place of all below:",
+        "#     configs: [{}, {execution: compile}, {execution: cuda_graph}]",
+        f"#     cells: [{json.dumps(_whole(trace))}]",
     ]
+
+
+def _whole(trace: Trace) -> dict[str, object]:
+    """Return the suite's cell of the traced model itself."""
+    asked = trace.request
+    model = {"arguments": asked.arguments, "inputs": asked.inputs}
+    return {
+        "workload": asked.model,
+        "input": sizes_text(asked.input),
+        **{name: getattr(asked, name) for name in ("direction", "precision", "layout")},
+        "model": {name: value for name, value in model.items() if value},
+    }
 
 
 def _problem(convolution: TracedConvolution) -> CommentedMap:

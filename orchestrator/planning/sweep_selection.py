@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.planning.decided import contrasts_in, deciding_in,
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.planning.session import Session
+from cudnn_sweep.workloads.hashes import content_hash
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:
@@ -100,6 +101,7 @@ def _session(
     done = stored.keys() - again.keys()
     begun = (trial for trial in own.trials if trial.trial_id in done)
     which = f"-shard-{shard.number}-of-{shard.of}" if shard else ""
+    of_lock = content_hash([store.location, plan_hash, which])
     return Session(
         sweep_id=sweep_id,
         launch_id=f"launch-{secrets.token_hex(4)}",
@@ -116,7 +118,7 @@ def _session(
         plan_trials=state.plan_trials if state else len(plan.trials),
         shard=shard,
         retries=again,
-        scratch=scratch_folder(sweep_id + which),
+        scratch=scratch_folder(f"{sweep_id}{which}.{of_lock}"),
         folder=Path.cwd(),
         gpus=tuple(planned.machine.gpu_uuids),
         preload=planned.preload,

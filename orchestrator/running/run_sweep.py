@@ -104,7 +104,7 @@ def planned_on(machine: Survey, request: SweepRequest, preload: tuple[str, ...] 
     with cells_named(request.options.file or LAUNCH_FILE, name):
         skipped: dict[str, str] = {}
         if request.may_skip:
-            suite, skipped = without_missing(suite, machine.workloads)
+            suite, skipped = without_missing(suite, machine.workloads, machine.compiler)
         whole = plan_of(name, suite, machine)
     if request.job is not None:
         whole = with_alternate_caches(whole)
@@ -137,6 +137,10 @@ def run_sweep(
         sweep = OpenSweep(
             session=session, store=store, whole=planned.whole, place=place, console=console
         )
+
+        for left in session.scratch.parent.glob(f"*{session.scratch.suffix}"):
+            if left != session.scratch:  # a killed launch left it: its lock was this one
+                shutil.rmtree(left, ignore_errors=True)
 
         # 2. Call each model once, and announce the session.
         if not request.codes and not request.may_skip and sweep.lacks_anything():

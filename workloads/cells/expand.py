@@ -56,15 +56,26 @@ Facts = Mapping[str, WorkloadFacts]
 """Facts of workloads and of a user's own regimes, by their names."""
 
 
-def without_missing(suite: SuiteSpec, facts: Facts) -> tuple[SuiteSpec, dict[str, str]]:
+def without_missing(
+    suite: SuiteSpec, facts: Facts, compiler: str | None
+) -> tuple[SuiteSpec, dict[str, str]]:
     """Return the suite without models whose pip extra cannot be imported, and each such model's fault by name.
+    Without a C++ compiler it has no config that compiles.
 
     If no cell would be left, the suite is returned as it is, without faults.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
+    compiling = {each for each in suite.every_config if each.how.compiles and compiler is None}
+    missing |= {f"execution {each.execution}": "there is no C++ compiler" for each in compiling}
     left = [
-        axes.model_copy(update={"workload": names})
+        axes.model_copy(
+            update={
+                "workload": names,
+                "configs": axes.configs
+                and [each for each in axes.configs if each not in compiling],
+            }
+        )
         for axes in suite.cells
         if (names := [name for name in as_list(axes.workload) if name not in missing])
     ]

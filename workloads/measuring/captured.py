@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
     capture,
     check_capturable,
 )
+from cudnn_sweep.workloads.records.measured import Ran
 from cudnn_sweep.workloads.workload import TimedStep
 
 
@@ -38,6 +40,7 @@ class CapturedStep:
         self._step = step
         self._graphs: dict[tuple[Any, ...], _Captured] = {}
         self.replays = 0
+        self._capture_s = 0.0
 
     def __call__(self, inputs: Any) -> Any:
         leaves, spec = tree_flatten(inputs)
@@ -53,10 +56,17 @@ class CapturedStep:
         self.replays += 1
         return captured.result
 
+    def note_shape(self, ran: Ran) -> None:
+        """Note the time of the captures since the shape noted before."""
+        ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._capture_s * 1e3]
+        self._capture_s = 0.0
+
     def _meet(self, key: tuple[Any, ...], inputs: Any) -> Any:
         """Run the step, capture it, and return the run's result. Raises WorkloadError if no graph can hold the step."""
         run: Callable[[], Any] = partial(self._step.run, inputs)
         first, results = _without_graph(run()), list[Any]()
+        torch.cuda.synchronize()
+        began = perf_counter()
         try:
             if not self._step.capturable:
                 raise CannotCapture(NOT_CAPTURABLE)
@@ -68,6 +78,7 @@ class CapturedStep:
             ) from reason
         own = [leaf for leaf in tree_flatten(inputs)[0] if isinstance(leaf, torch.Tensor)]
         self._graphs[key] = _Captured(graph=graph, inputs=own, result=results[0])
+        self._capture_s += perf_counter() - began
         return first
 
 

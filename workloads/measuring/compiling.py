@@ -3,9 +3,11 @@
 Watchers in Python do not run in compiled code, so operations are seen in a step that runs as written.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from time import perf_counter
 from typing import Any
 
@@ -31,6 +33,8 @@ class CompileWatch:
         torch.hub.tqdm.monitor_interval = 0  # type: ignore[attr-defined]  # its thread would outlive the compilation
         if hasattr(torch._inductor.config, "quiesce_async_compile_pool"):
             torch._inductor.config.quiesce_async_compile_pool = False  # so would that of its timer
+        if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):
+            torch._inductor.config.cpp_cache_precompile_headers = False  # 149 MB outside the cache
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         counters.clear()
         self._execution, self._counters = execution, counters
@@ -79,6 +83,19 @@ class CompileWatch:
             *_, reason = str(error).strip().splitlines()
             raise WorkloadError(
                 f"execution {self._execution}: the model was recompiled while it was timed: {reason.strip(' -')}"
+            ) from error
+
+    @contextmanager
+    def naming_a_full_disk(self, cache: str | None) -> Iterator[None]:
+        """Raise WorkloadError that names the compute cache if the `with` block fails as a disk is full."""
+        try:
+            yield
+        except Exception as error:
+            if (full := os.strerror(ENOSPC)) not in str(error):
+                raise
+            advice = "free some space, or name another folder for temporary files by TMPDIR"
+            raise WorkloadError(
+                f"execution {self._execution}: {cache or 'its cache'}: {full}: {advice}"
             ) from error
 
     def end_workers(self) -> None:

@@ -1,6 +1,7 @@
 """What a fresh process sets first: compute cache, cuDNN's flags, TF32, threads and seed."""
 
 import os
+import tempfile
 from dataclasses import fields
 from pathlib import Path
 
@@ -45,6 +46,10 @@ def apply_request(request: TrialRequest, measured: Measurement) -> None:
     """Set this process up for a trial, before its first CUDA call; note in `measured` the settings read back."""
     if request.compute_cache is not None:
         use_compute_cache(Path(request.compute_cache), measured)
+        if request.config.how.compiles:
+            tempfile.gettempdir()  # which Python keeps: only compilers that it starts work in the cache
+            (compilers := Path(request.compute_cache, COMPILED)).mkdir(exist_ok=True)
+            os.environ["TMPDIR"] = str(compilers)
     torch.set_num_threads(usable_cpus())
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)

@@ -95,7 +95,8 @@ def run_trial(
     finally:  # also if building fails: an edit of the code may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
-    with _phase(measured, "cold"):
+    disk = compiling.naming_a_full_disk(request.compute_cache) if compiling else nullcontext()
+    with _phase(measured, "cold"), disk:
         _measure_cold(request, _checking_shapes(step), arriving, device, measured, compiling)
     context.check_in_force()
     if compiling is not None:
@@ -177,14 +178,15 @@ def _measure_cold(
     device.note_memory(memory, "cold_{}_bytes_before")
     memory.cold_free_bytes, _ = device.free_bytes()
     measured.cold, measured.distinct_shapes = [], 0
+    watch = step.run if isinstance(step.run, CapturedStep) else compiling
     began = perf_counter()
     for call, result in time_cold(step, unseen, device):
         if not measured.cold:
             measured.loss_first = loss_of(result)
             measured.own_times_ms = step.own_times_ms() if step.own_times_ms else None
         measured.cold.append(call)
-        if compiling is not None:
-            compiling.note_shape(measured.ran)
+        if watch is not None:
+            watch.note_shape(measured.ran)
         measured.distinct_shapes += 1
         if perf_counter() - began > spec.cold_budget_s:
             break

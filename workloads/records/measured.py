@@ -167,7 +167,7 @@ class Ran:
     """How the step ran, under an execution that compiles or captures; all null if it ran as written."""
 
     cold_compile_ms: list[float] | None = column(
-        "part of each shape's calls in `cold` that torch.compile took"
+        "part of each shape's calls in `cold` that torch.compile, or capturing its graph, took"
     )
     cold_compiles: list[int] | None = column(
         "compilations in each shape's calls; after the first shape, recompilations"

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,43 @@ def test_disabling_the_compute_cache_costs_what_the_other_trial_found_in_it(
     empty, warm = answer(blocks, **contrast)
     assert (empty.compute_cache, empty.tuning_blocks, empty.tuning_ms) == ("empty", 1, sign * 100.0)
     assert (warm.compute_cache, warm.tuning_blocks, warm.tuning_ms) == ("warm", 2, sign * 1000.0)
+
+
+def test_compiling_is_part_of_the_start_apart_from_what_is_left_to_a_search(
+    answer: Answer,
+) -> None:
+    """By shape, where the second is a recompilation; a graph whose capture was not timed stays whole."""
+    contrast = {"field": "execution", "baseline": "null"}
+    ran: dict[str, dict[str, Any]] = {
+        "compile": {"cold_compile_ms": [800.0, 300.0], "compiled_graphs": 1, "one_time_s": 3.0},
+        "cuda_graph": {"cold_compile_ms": [40.0, 40.0], "one_time_s": 0.5},
+        "max_autotune": {"compiled_graphs": 1, "one_time_s": 3.0},
+    }
+    blocks = []
+    for block, cache in enumerate(["empty", "warm", "warm"]):
+        eager, other = make_pair(block, 10.0, 5.0, compute_cache=cache, one_time_s=1.0)
+        eager = _visiting(eager, [100, 100], [10, 10])
+        other = _visiting(replace(other, benchmark=False), [1000, 500], [10, 10])
+        others = [
+            replace(other, execution=name, trial_id=f"{name}-{block}", **of_it)
+            for name, of_it in ran.items()
+        ]
+        blocks.append([eager, *others])
+
+    def starts(name: str, **values: str) -> list[tuple[float | None, ...]]:
+        rows = answer([], **contrast, candidate=name, **values)
+        return [(row.tuning_ms, row.compile_ms, row.search_ms) for row in rows]
+
+    answer(blocks, **contrast, candidate="compile")
+    imported = 2000.0
+    of_both = (1300 + imported, 1100 + imported, 200)
+    assert starts("compile") == [of_both] * 2, "with an empty cache and with a warm one"
+    first, second = (900 + imported, 800 + imported, 100), (400, 300, 100)
+    assert starts("compile", per="shape") == [first, second] * 2
+    assert starts("cuda_graph") == [(1300, 80, 1220)] * 2, "and its process imports no compiler"
+    assert starts("max_autotune") == [(1300 + imported, None, None)] * 2
+    (_, warm) = answer([], **contrast, candidate="compile")
+    assert (warm.outcome, warm.break_even_iterations) == ("after", (1300 + imported) / 5)
 
 
 def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer) -> None:

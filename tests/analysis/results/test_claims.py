@@ -22,8 +22,8 @@ Columns = dict[str, Any]
 Claim = Callable[[int, list[RunRecord]], list[Columns]]
 
 
-def test_there_are_fifteen_claims_each_with_a_question_and_the_usual_parameters() -> None:
-    assert sorted(NAMES) == list(range(1, 16))
+def test_there_are_seventeen_claims_each_with_a_question_and_the_usual_parameters() -> None:
+    assert sorted(NAMES) == list(range(1, 18))
     for name in CLAIMS:
         question = load_query(name)
         assert question.question.endswith("?") and question.notes and question.terminal, name
@@ -129,6 +129,9 @@ RGB256 = {
 }
 RESNET = {"workload": "torchvision.models:resnet50", "problem": None, "direction": "training"}
 AMP = RESNET | {"precision": "amp_bf16", "benchmark": True}
+EAGER: Columns = {"execution": None}
+WAITS: Columns = {"device_ms": 4.0}
+GRAPH: Columns = {"execution": "cuda_graph", "steady_device_source": "own_graph", "device_ms": 4.0}
 CONTIGUOUS: Columns = {"config_layout": None, "ms": 10}
 CHANNELS_LAST: Columns = {"config_layout": "channels_last"}
 TOGGLED = {"state": "benchmark_toggled", "bitwise_repeatable": True}
@@ -151,6 +154,13 @@ MEETINGS: list[tuple[int, str, Columns, Columns, Columns, str]] = [
     (15, "config_layout", AMP, CONTIGUOUS, CHANNELS_LAST | {"ms": 12}, "does not hold"),
     (15, "config_layout", RESNET, CONTIGUOUS, CHANNELS_LAST | {"ms": 7}, "not measured"),
     (15, "config_layout", AMP, CONTIGUOUS, {"config_layout": "weights", "ms": 7}, "not measured"),
+    (16, "execution", RESNET, EAGER, {"execution": "compile", "ms": 8}, "holds"),
+    (16, "execution", RESNET, EAGER, {"execution": "compile", "ms": 10}, "does not hold"),
+    (16, "execution", RESNET, EAGER, {"execution": "compile", "status": "error"}, "does not hold"),
+    (16, "execution", RESNET, EAGER, {"execution": "cuda_graph", "ms": 8}, "not measured"),
+    (17, "execution", RESNET, EAGER | WAITS, GRAPH | {"ms": 4.1}, "holds"),
+    (17, "execution", RESNET, EAGER | WAITS, GRAPH | {"ms": 10}, "does not hold"),
+    (17, "execution", RESNET, EAGER | {"device_ms": 9.5}, GRAPH | {"ms": 4.1}, "not measured"),
     (4, "benchmark", FRESH, {"ms": 10}, {"ms": 90}, "holds"),
     (4, "benchmark", FRESH, {"ms": 10}, {"ms": 10}, "does not hold"),
     (5, "benchmark", {}, {"cold_ms": 30}, {"cold_ms": 500}, "holds"),

@@ -163,7 +163,30 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
     ),
     "device times from two sources": (
         candidates(blocks(3), steady_device_source="profiler"),
-        {"wall_verdict": "hurts", "device_verdict": None},
+        {
+            "wall_verdict": "hurts",
+            "device_verdict": None,
+            "notes": "device times of graph and profiler do not compare",
+        },
+    ),
+    "device times from replays of the step's own graph": (
+        candidates(blocks(3), steady_device_source="own_graph"),
+        {"device_verdict": "hurts", "notes": None},
+    ),
+    "an execution that was not in force, and a model that is compiled in parts": (
+        blocks(
+            4,
+            execution="compile",
+            graph_breaks=["call to print"],
+            at={
+                (0, 1): {"status": "error", "message": "execution compile was not in force: x\ny"},
+            },
+        ),
+        {
+            "blocks": 3,
+            "candidate_failed": 1,
+            "notes": "execution compile was not in force: x; graph break: call to print",
+        },
     ),
     "most paired trials are launch bound": (
         [

@@ -21,6 +21,7 @@ from cudnn_sweep.workloads.measuring.tracing import (
     TracedOperation,
     TraceRequest,
 )
+from tests.workloads.made_up_cells import MODEL
 
 FACTS = {
     "conv": WorkloadFacts(
@@ -144,13 +145,30 @@ def drawn(trace: Trace, *, width: int = 100, of_operations: bool = False) -> lis
 def test_head_of_a_suite_says_what_was_seen_and_what_writes_it() -> None:
     big = replace(UP, flops=2_500_000_000_000, times=2)
     head = suite_text(trace_of(CONVOLUTION, big, EXACT), "sweep trace net\\\n  --more")
-    assert [line for line in head.splitlines() if line.startswith("#")] == [
+    lines = [line for line in head.splitlines() if line.startswith("#")]
+    assert lines.pop().startswith('#     cells: [{"workload": "nets:small", "input": "8x3x28x28", ')
+    assert lines == [
         "# The convolutions of nets:small at input 8x3x28x28, each timed alone: 4 convolutions, 3 distinct, 5",
         "# TFLOP in a forward pass. Seen by torch 2.11.0 on GPU, and written by",
         "#     sweep trace net\\",
         "#       --more",
         "# left out: conv3_3x3_32, as a suite has no precision for float64",
+        "# Does the whole model run faster compiled, or as a CUDA graph? In place of all below:",
+        "#     configs: [{}, {execution: compile}, {execution: cuda_graph}]",
     ]
+
+
+def test_lines_of_a_suites_head_compare_executions_of_the_model(tmp_path: Path) -> None:
+    head = suite_text(trace_of(CONVOLUTION), "sweep trace net").splitlines()
+    file = tmp_path / "whole.yaml"
+    file.write_text(
+        "\n".join(line.removeprefix("#     ") for line in head if line.startswith("#     c"))
+    )
+    suite = load_suite(str(file))
+    assert [config.execution for config in suite.configs] == [None, "compile", "cuda_graph"]
+    (cell,) = expand_cells(suite, {"nets:small": MODEL}, device="cuda", gpu="GPU")
+    assert (cell.workload, cell.input_shape) == ("nets:small", (8, 3, 28, 28))
+    assert cell.model is not None and dict(cell.model.arguments) == {"name": "two words"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.engine.queries import load_query
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.decided import contrasts_in, contrasts_of, deciding_in
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import (
     COMPILE_S,
     Plan,
@@ -23,14 +24,17 @@ from cudnn_sweep.orchestrator.planning.plan import (
     narrow,
     read_shard,
 )
+from cudnn_sweep.orchestrator.planning.request import SweepRequest
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.planning.spec import load_suite
 from cudnn_sweep.orchestrator.recording.recorder import Recorder
 from cudnn_sweep.orchestrator.running.run_sweep import plan_of as planned_with_executions
+from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from tests.makers import Look, MakePlan, RecordOf
+from tests.workloads.made_up_cells import MODEL
 
 
 def planned(name: str, look: Look) -> Plan:
@@ -244,3 +248,27 @@ def test_a_plan_knows_that_a_process_that_compiles_takes_a_minute(plan_of: MakeP
         plan_of("noop", configs=(config,)).estimated_s(1, gpu=True) for config in configs
     )
     assert written == captured == pytest.approx(compiled - 2 * COMPILE_S)
+
+
+def test_the_bundled_night_has_executions_within_its_hour_and_without_a_compiler_the_others(
+    look: Look,
+) -> None:
+    suite = load_suite("nightly")
+    known = look(suite).workloads
+    facts = {name: MODEL if ":" in name else traits for name, traits in known.items()}
+    for compiler in ("g++", None):
+        machine = replace(look(suite), compiler=compiler, workloads=facts)
+        machine = replace(machine, environment=replace(machine.environment, device="cuda"))
+        request = SweepRequest(
+            options=LaunchOptions(), suite_name="nightly", suite=suite, results="", may_skip=True
+        )
+        night = planned_on(machine, request)
+        assert night.whole.estimated_s(1, gpu=True) < 3600
+        found: dict[str, set[str | None]] = {}
+        for trial in night.whole.trials:
+            found.setdefault(trial.cell.cell_id, set()).add(trial.config.execution)
+        executed = [of_cell for of_cell in found.values() if of_cell != {None}]
+        assert len(executed) == 4
+        assert ({"compile"} <= set().union(*executed)) == (compiler is not None)
+        named = {} if compiler else {"execution compile": "there is no C++ compiler"}
+        assert night.skipped == named

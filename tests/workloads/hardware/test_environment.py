@@ -1,11 +1,26 @@
 """What a measurement is stored with, of the machine that made it."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cudnn_sweep.workloads.hardware import environment
+from cudnn_sweep.workloads.records.measured import Ran
+
+
+def test_tritons_version_is_stored_and_leaves_the_softwares_hash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A night of which each series met new software would alert of nothing."""
+    hashes = []
+    for found in ("3.5.0", "3.6.0"):
+        monkeypatch.setattr(environment, "version", lambda name, found=found: found)
+        monkeypatch.setenv("SWEEP_VERSION", "1")
+        assert environment.triton_version() == found
+        hashes.append(replace(environment.capture_environment(), ray="2").software_hash)
+    assert hashes[0] == hashes[1] and "triton" in Ran.__dataclass_fields__
 
 
 def test_hosts_of_one_name_differ_by_their_boot(

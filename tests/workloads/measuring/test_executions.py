@@ -80,6 +80,8 @@ def test_a_steps_time_is_that_of_a_script(
     assert device.steady_device_source == ("own_graph" if is_graph else "graph")
     assert (measured.ran.graph_replays or 0) >= 20 * is_graph
     assert (measured.ran.compiled_graphs or 0) == (not is_graph)
+    (start_ms,) = measured.ran.cold_compile_ms or []
+    assert measured.cold and 0 < start_ms < measured.cold[0].first_ms
     choice = measured.choice
     assert choice.kernels_source == "profiler" and choice.kernels_hash
     assert choice.convolutions == 23 and choice.routes == ["Cudnn", "CudnnTranspose"]
