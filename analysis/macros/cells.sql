@@ -113,6 +113,11 @@ left join bans
         and coalesce(records.errata, bans.errata) = bans.errata
 where of_sweep is null or records.sweep_id glob of_sweep;
 
+-- A key of what a verdict is about. It is short, as the settings of a freeze fill a kilobyte.
+create or replace macro place_of(
+    cell_id, env_hash, software_hash, workload_hash, other_settings
+) as md5(concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings));
+
 -- Whether a trial's times are doubtful. Power limits and unsettled clocks come from the work.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);
