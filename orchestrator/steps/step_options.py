@@ -252,7 +252,6 @@ class CellsOptions(TurnOptions):
 class BansOptions(CellsOptions):
     min_effect: MinEffectOption = MIN_EFFECT
     minutes: MinutesOption = 10.0
-    write: tuple[()] = ()  # no option here: `sweep query bans` has formats
 
 
 @dataclass(frozen=True, kw_only=True)
