@@ -1,9 +1,12 @@
 """`sweep bans` on a made-up GPU: which engines are banned, what each ban costs, and that it resumes."""
 
 import io
+import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,9 @@ import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.freezing import bans as banning
 from cudnn_sweep.orchestrator.freezing.bans import answered, bans, bans_of
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Ran
@@ -25,6 +30,7 @@ from tests.fake_machine import (
     FakeScript,
 )
 from tests.orchestrator.freezing.fake_probe import FakeProbe
+from tests.orchestrator.typed import invoke
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -84,6 +90,26 @@ def test_the_answer_counts_verdicts_and_has_every_row() -> None:
     table, notes = answer.sections
     assert [row[table.head.index("ban")] for row in table.rows] == ["ConvBwdData:67", "ConvFwd:5"]
     assert notes.is_empty
+
+
+def test_the_command_prints_every_row_and_writes_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, quiet = _ran(), Console(file=io.StringIO())
+    monkeypatch.setattr(failing, "leave", sys.exit)  # the tests' process goes on
+    module = import_module("cudnn_sweep.orchestrator.cli.advise")
+    monkeypatch.setattr(module, "_begun", lambda options, **_: (options, quiet, None))
+    monkeypatch.setattr(banning, "bans", lambda *_: ran)
+    ended = invoke(["bans", "batch_norm", "--json", "--write", str(tmp_path / "price.json")])
+    assert ended.exit_code == 0, ended.stderr
+    rows = json.loads(ended.stdout)
+    assert [row["ban"] for row in rows] == ["ConvBwdData:67", "ConvFwd:5"]
+    assert ended.stderr == "2 bans of batch_norm: fails 1, hurts 1.\n"
+    written = json.loads((tmp_path / "price.json").read_text())
+    assert [row.keys() for row in written["bans"]] == [row.keys() for row in rows]
+    (tmp_path / "full.md").symlink_to("/dev/full")
+    full = invoke(["bans", "batch_norm", "--write", str(tmp_path / "full.md")])
+    assert (full.exit_code, "ConvFwd:5" in full.stdout) == (6, True)
 
 
 @pytest.mark.slow
