@@ -286,7 +286,7 @@ def _explain(
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
     """Return errors with key paths of the file. Pydantic's paths also have steps for a union's alternatives.
 
-    Of a union, keep the errors of the nearest alternative, or of all if none is of the value's kind.
+    For a union, keep the nearest alternative's errors; if none is of the value's kind, keep all errors.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -18,7 +18,7 @@ FIRST_SCREEN = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 NEXT = re.compile(r"^(?:.*(?:next|Next|with a GPU): |  )(sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 LONGEST_S = 90.0  # on a CPU
 ALLOWED = {"advise": (0, 3, 5), "freeze": (5,)}  # the minutes do not suffice, or there is no GPU
-TRACE = "sweep trace my_nets.py:Segmenter --input 8x3x128x128"
+TRACE = "sweep trace my_nets.py:Segmenter --input 1x3x32x32"
 
 
 def installed(copy: PackageCopy) -> dict[str, str]:

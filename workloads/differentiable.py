@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap autograd's entry points: `grad`, and `backward`, to which Tensor.backward leads too."""
+    """Wrap autograd's entry points: `grad`, and `backward`, which Tensor.backward calls too."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

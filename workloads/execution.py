@@ -18,7 +18,7 @@ class Execution:
     makes_graphs: bool = False
     """Whether the compiler itself makes and replays CUDA graphs of parts of the step."""
     captured: bool = False
-    """Whether the whole step is replayed from a CUDA graph, of which each shape has one."""
+    """Whether the whole step is replayed from a CUDA graph; each shape has its own graph."""
 
     @property
     def compiles(self) -> bool:

@@ -42,7 +42,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return the facts of each name; an error is its `fault`, which planning reports by cell."""
+    """Return facts of workloads and regimes; an error is in `fault`, which planning reports by cell."""
     facts = {}
     for name in names:
         try:

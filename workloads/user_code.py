@@ -75,7 +75,7 @@ def _reason(place: str, error: Exception) -> str:
     folder = Path(place).parent
     is_beside = any((folder / name).exists() for name in (package, f"{package}.py"))
     if not inner and place.endswith(".py") and is_beside:
-        return f"{package} is beside the file: start in {folder}, or add that folder to PYTHONPATH"
+        return f"{package} is beside the file: run sweep in {folder}, or add {folder} to PYTHONPATH"
     if not inner:
         extra = f"'cudnn-sweep[{EXTRAS[package]}]'" if package in EXTRAS else None
         return (
@@ -150,7 +150,7 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def _belongs_to(loaded: ModuleType, module: ModuleType) -> bool:
-    """Return whether `loaded` is of the same package as `module`, or is in its folder without being installed."""
+    """Return whether `loaded` is of the same package as `module`, or not installed and in the folder of `module`."""
     if _package(loaded) == _package(module):
         return True
     file, place = _file(module), _file(loaded)

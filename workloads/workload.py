@@ -77,7 +77,7 @@ class Context:
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
         """Return `function(inputs)`, called under autocast and in the cell's state. Call models only by this.
 
-        `draws`: whether `function` draws random numbers, which a rerun then repeats; a CUDA graph forbids that.
+        `draws`: whether `function` draws random numbers. A rerun then repeats them, which a CUDA graph cannot do.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -92,7 +92,7 @@ class Context:
             return function(inputs)
 
     def _executed(self, function: Callable[[Any], T]) -> Callable[[Any], T]:
-        """Compile a model, if the execution compiles. The rest of the step, and what watches it, is not compiled."""
+        """Return `function`, compiled if the execution compiles. The rest of the step, and its watchers, is not."""
         keywords = EXECUTIONS[self.execution].compiled
         if keywords is None or self.reference:
             return function
@@ -166,7 +166,7 @@ class TimedStep:
     has_parameters: bool = True
     """False: the model has no parameters, so the trial fails if the step runs no operation either."""
     capturable: bool = True
-    """False: a step's launches come from several threads, and a CUDA graph would miss some."""
+    """False: no CUDA graph holds the step, as several threads or a compiler's graphs launch it."""
     as_written: Callable[[Any], Any] | None = None
     """Runs the step without compiler or CUDA graph, so that each operation can be seen; None: `run` does so."""
 

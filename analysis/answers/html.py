@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from html import escape
 
 from cudnn_sweep.analysis.answers.answer import Answer, AnswerFormat, Section, Verbatim
-from cudnn_sweep.analysis.report.pages.formats import document
 from cudnn_sweep.analysis.words import one_line
 
 
 def to_html(answer: Answer) -> str:
+    from cudnn_sweep.analysis.report.pages.formats import document  # and DuckDB with it
+
     paste = [f"<pre>{escape(line)}</pre>" for line in answer.paste]
     typed = [f"<p>{inline(what)}: {inline(Verbatim(text))}</p>" for what, text in answer.commands]
     return document(

@@ -69,7 +69,7 @@ class Comparison:
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """User's workloads whose code differs between the sides, in a cell measured on both."""
+    """Names of a user's workloads whose code differs between the sides, in a cell measured on both."""
     slowest: tuple[str, str, bool] | None
     """The cell that side B slowed down most: its suite, its cell_id, whether benchmark was on."""
 
@@ -115,7 +115,7 @@ def compare(
 ) -> Comparison:
     """Compare two sides. Raise QueryError if a name is unknown or ambiguous, or if the sides share trials.
 
-    `where`: conditions COLUMN=VALUE on the records; of two conditions on one column, one must hold.
+    `where`: conditions COLUMN=VALUE on the records; if several are on one column, one must hold.
     """
     ask = _asking(database, where)
     names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]

@@ -54,7 +54,7 @@ create or replace macro cell_labels() as table
 select cell_id, columns(axis_names()), gpu, cell_order
 from named_cells();
 
--- One row a cell: its value on `axis`, whether it is the usual one, a hash of all else but the GPU.
+-- One row a cell: its value on `axis`, whether it is the usual value, a hash of the rest without the GPU.
 create or replace macro cell_tasks(axis) as table
 select
     cell_id,
@@ -72,7 +72,7 @@ select
 from records
 group by cell_id;
 
--- The cells with the usual value on each axis that defines one; axes in `named` are not checked.
+-- The cells with the usual value on each axis that has one; axes in `named` are not checked.
 create or replace macro usual_cells(named) as table
 select distinct cell_id
 from records

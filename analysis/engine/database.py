@@ -202,8 +202,8 @@ class Database:
         self._connection.execute("create or replace view records as from copied_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the stored rows. It reads parts or loose files only if there are any:
-        with one scan in place of two, planning a question takes two thirds of the time."""
+        """Return a SELECT of the stored rows, from the loose rows, the part files or both: with one scan
+        in place of two, planning a question takes two thirds of the time."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -230,7 +230,7 @@ def _told(failure: str) -> str:
         failure = NO_FILES
     elif missing:
         name, near = missing[1], re.findall(r'"(\w+)"', missing[2])
-        hint = f"`{name}` {HINTS[name]}" if name in HINTS else f"near to it are {', '.join(near)}"
+        hint = f"`{name}` {HINTS[name]}" if name in HINTS else f"similar names: {', '.join(near)}"
         failure = f"no column {name}{did_you_mean(name, near)}; {hint}"
     return f"the query failed: {failure}"
 
@@ -285,7 +285,7 @@ def close_idle() -> None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small: planning then takes most of the time; idle threads add a sixth."""
+    """Return whether the store is small: then planning takes most of the time, a sixth more with idle threads."""
     return snapshot.rows <= FEW_ROWS
 
 

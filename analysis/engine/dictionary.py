@@ -14,7 +14,7 @@ SHARED = {
     "contrast": "what differs: the baseline's value → the candidate's",
     "other_settings": "settings that baseline and candidate share",
     "settings": "the config's settings",
-    "loop_kind": "closed, open, or mixed if the two differ and so cannot be compared",
+    "loop_kind": "closed, open, or mixed if the two loops differ and so cannot be compared",
     "in_turns": "whether a block's processes took turns: log ratios are then medians over rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
@@ -52,12 +52,12 @@ SHARED = {
     "other_kernels_share": "share of the blocks with known kernels in which the kernels differ",
     "other_kernels_device_ratio": "device ratio over the blocks with other kernels",
     "same_kernels_device_ratio": "device ratio over the blocks with the same kernels",
-    "headline": "both ratios from the same blocks if the loop is CPU-bound and the two verdicts "
+    "headline": "wall and device ratios of the same blocks if the loop is CPU-bound and their verdicts "
     "differ; else null",
     "wall_statistical_verdict": "verdict of the statistics alone",
     "device_statistical_verdict": "verdict of the statistics alone",
     "memory_ratio": "candidate's peak of reserved bytes / baseline's, geometric mean over blocks",
-    "memory_verdict": "verdict on memory_ratio, with the cold start's searches; helps: less memory",
+    "memory_verdict": "verdict on memory_ratio, whose peaks include searches; helps: less memory",
     "baseline_peak_allocated_bytes": "most that tensors and workspaces took in a trial of the baseline",
     "baseline_workspace_bytes": "largest workspace of the plans that the baseline's logs show",
     "blocks_with_bits": "paired blocks in which the bits of baseline and candidate are known",
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the other side, whose meanings it takes over; a text to replace these, or None."""
+"""For each side: the other side, whose meanings it takes over, and a text to show in their place, or None."""
 ENDS = {"low": "lower", "high": "upper"}
 
 

@@ -1,4 +1,4 @@
--- What a software is called, and which settings a config has.
+-- Versions of a software, settings of a config, time of a block.
 
 -- How long a block of each cell takes, in seconds.
 create or replace macro block_paces(of_sweep) as table
@@ -25,7 +25,7 @@ select
 from records
 group by software_hash;
 
--- A config's settings, but for `flag` and the twin, as text.
+-- A config's settings as text, without `flag` and the twin.
 create or replace macro settings_besides(flag, settings) as array_to_string(
     list_transform(
         list_filter(
@@ -54,8 +54,8 @@ create or replace macro unusual_settings(config) as array_to_string(
 -- Whether errata ban one engine, such as ConvFwd:5.
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
--- One row a config: settings as text, the value of `flag`, and the others; an unknown flag is an
--- error. `ban`: whether an engine is banned (null: other errata). `frozen`: whether it has errata.
+-- One row a config: settings as text, the value of `flag`, other settings; an unknown flag is an
+-- error. For `ban`: whether an engine is banned, null for other errata. For `frozen`: any errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct

@@ -30,7 +30,7 @@ create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 
 -- One row a trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
--- trial_id. List one trial a choice: kernels and logs fill most of a store.
+-- trial_id. List only one trial of each choice: kernels and logs fill most of a store.
 create or replace macro choices_of(trials) as table
 with wanted as (
     select distinct trial

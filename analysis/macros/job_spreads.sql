@@ -1,6 +1,6 @@
--- How far a whole job's ratio may be off: that of the means, and that of `of_runs` runs of each.
+-- How far a whole job's ratio may be off: for mean times, and for `of_runs` runs of each config.
 
--- Half the width of an interval, from a measured half and parts of a known variance.
+-- Half the width of an interval, from its measured half width and a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
@@ -11,7 +11,7 @@ create or replace macro moderated(measured, blocks, elsewhere) as
 
 -- One row a job. `jobs`, `starts` and `blocks` name tables of jobs_weighed.
 create or replace macro job_spreads(jobs, starts, blocks, of_runs) as table
--- standard errors of the logarithm of the ratio, by parts: of its mean, and of a run about it
+-- standard errors of the ratio's logarithm, by source: of its mean, and of a single run about it
 with parts as (
     select
         wholes.whole,
@@ -47,7 +47,7 @@ with parts as (
 ),
 
 -- variances add up; degrees of freedom are Welch's for the measured parts, rounded down. Uniform
--- parts stand apart: a known variance among them would narrow the interval of few blocks
+-- parts are kept apart: their known variance would narrow the interval of few blocks
 summed as (
     select
         *,

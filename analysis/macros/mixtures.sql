@@ -8,17 +8,17 @@
 -- Blocks may agree by luck, so one degree of freedom is added: from `elsewhere`, the scatter of
 -- other cells' blocks, or from `error`, that of a block's own rounds, if this is larger. If two
 -- choices lie 3% or more apart, nothing is added. If there are several values of `origin` (host and
--- launch of a CPU-bound loop), DerSimonian and Laird's variance between them is added in squares.
+-- launch of a CPU-bound loop), DerSimonian and Laird's variance between them is added.
 --
 -- With several choices, and three blocks more than choices, the mean is over a mixture. Its shares
 -- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. Its
 -- bounds are quantiles: for two choices Clopper and Pearson's, for more those of the beta
 -- distribution of equal mean and variance. The scatter within a choice is added in squares.
 --
--- With one choice, an unseen one has a share of 1 - 0.025 ** (1 / blocks) at most. It is as far off
--- as the 95% quantile of the strays of its pool. A stray is the choice of a single process in a
--- cell whose others agree; it is 0 off if their scatter explains it. A second limit of the unseen
--- share is twenty times the pool's share of strays: one cell in twenty exceeds it.
+-- With one choice, an unseen choice has a share of 1 - 0.025 ** (1 / blocks) at most. Its distance
+-- is the 95% quantile over the strays of its pool. A stray is the choice of a single process in a
+-- cell whose other processes agree; its distance is 0 if scatter explains it. A second limit of the
+-- unseen share is twenty times the pool's share of strays: one cell in twenty exceeds it.
 --
 -- `se_low` and `se_high`, times t_half(df, share), reach the ends of the interval; `unseen_low` and
 -- `unseen_high` are the unseen part. `usual` is the mean of the choice that most blocks
@@ -159,7 +159,7 @@ ends as ( -- noqa: ST03
         (places + place) / (blocks + 1) as centre,
         ((squared_places + place) / (blocks + 1) - centre ** 2) / (blocks + 2) as variance,
         centre * (1 - centre) / variance - 1 as weight,
-        -- rounded, so that few differ
+        -- rounded, so that many are equal
         round(centre * weight, 4) as a,
         round((1 - centre) * weight, 4) as b
     from placed
@@ -243,7 +243,7 @@ select
     ]),
     if(is_known, choices, null) as choices,
     list_filter(means, lambda each: each <> usual) as others,
-    -- of one choice there is no mixture, of several nothing unseen
+    -- one choice makes no mixture; with several, none counts as unseen
     sqrt(
         coalesce(mixed_se_low, se) ** 2 + coalesce(unseen_low / half, 0) ** 2 + between_origins
     ) as se_low,
@@ -281,7 +281,7 @@ end;
 --
 -- An end of the interval is Welch's if choices widen neither side's end; else the distances of both
 -- sides' ends are added in squares (Zou and Donner's method of variance estimates recovery).
--- `b_choice` and `c_choice`: each side's choices, as times over its usual one.
+-- `b_choice` and `c_choice`: each side's choices, as ratios to its usual choice.
 create or replace macro over_sides(processes, b_side, c_side, small) as table
 with sided as (
     select -- noqa: ST06

@@ -19,7 +19,7 @@ create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
 -- The variance of block ratios of closed loops in turns: a scatter of 0.3%, or 1% if the loop is
--- CPU-bound (whole_jobs.sql has the rows).
+-- CPU-bound (whole_jobs.sql names the data).
 create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0.003) ** 2;
 
 -- The variance of a CPU-bound loop's ratio between launches and hosts: a scatter of 0.8%. Three in
@@ -73,7 +73,7 @@ inner join records as b on [asked.sweep_id, asked.baseline_trial_id] = [b.sweep_
 inner join records as c on [asked.sweep_id, asked.candidate_trial_id] = [c.sweep_id, c.trial_id]
 where b.in_turns and c.in_turns;
 
--- The steps of `block_pairs`, tables that a question can ask for. 1. One row a trial of a side, in
+-- The steps of `block_pairs`; a question can query each. 1. One row for each trial of a side, in
 -- cells that have both sides. The flag `twin` takes A/A trials; other flags leave out the twin.
 create or replace macro contrast_trials(flag, from_value, to_value, of_sweep) as table
 with chosen as (
@@ -82,7 +82,7 @@ with chosen as (
 )
 
 select
-    -- sides of code have hashes of their own
+    -- under the flag `code` each side has its own hashes
     * replace ( -- noqa: AM04
         if(flag = 'code', min(software_hash) over (partition by cell_id), software_hash)
             as software_hash,
@@ -311,7 +311,7 @@ left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] =
 -- this look spends; over several sweeps, the mean over blocks. If more blocks may come (`is_over`
 -- is false, or null in an unfinished sweep), those after the last look wait (`waits`) and are not
 -- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`, `device_elsewhere`:
--- `block_variance`; unknown device times count as CPU-bound. `origin`: host and launch.
+-- `block_variance`, that of CPU-bound loops if unknown. `origin`: host and launch.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -388,7 +388,7 @@ select
 from looked
 inner join cells on looked.judged_cell = cells.judged_cell;
 
--- The sweeps whose blocks resemble the one before: the lag-1 products of log ratios of each cell's
+-- Sweeps in which a block resembles the block before: lag-1 products of log ratios of a cell's
 -- first and last config, in units of its scatter, exceed chance at a level of 5%. Of n independent
 -- blocks their sum has the mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
 create or replace macro resembling_sweeps(of_sweep) as table

@@ -29,7 +29,7 @@ end;
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 
--- And a candidate that fails more often than its baseline is not judged by the times of the rest.
+-- As `shown`, but a candidate that fails more often than its baseline gets the verdict fails.
 create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
@@ -37,9 +37,9 @@ create or replace macro shown_unless_it_fails(reason, fails, verdict) as
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
--- Whether a gate passes: the candidate is not slower by the minimum effect. The upper end is that
--- of the look's share of 2.5%, so that CPU-bound loops, whose scatter is often underestimated, pass
--- wrongly in less than 5% of cases, too.
+-- Whether a gate passes: the candidate is not slower by the minimum effect. `ratio_high` leaves out
+-- the look's share of 2.5%. Thus even CPU-bound loops, whose scatter is often underestimated, pass
+-- wrongly in less than 5% of cases.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
@@ -76,7 +76,7 @@ create or replace macro in_words(verdict, cell) as case
     else verdict
 end;
 
--- Why advice is what it is; `job` is its row of jobs_weighed, before that knows why.
+-- The reason for an advice; `job` is its row of jobs_weighed before `why` is added.
 create or replace macro why_advised(job, difference) as case
     when job.no_effect_reason = 'no_cuda' then 'there is no GPU'
     when job.no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'

@@ -70,12 +70,12 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- `ms`, moved by half of the difference so that the ratio of both sides is that of the rounds.
+-- `ms`, moved so that the ratio of both sides is that of the rounds, at the same geometric mean.
 -- `log` is the rounds' log ratio of this side over the other, or null.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
--- A side's time if both can be compared, else null: over the steps of both, or by rounds.
+-- A side's time, over the steps that both sides made or by rounds; null if not comparable.
 create or replace macro comparable_ms(do_compare, common_ms, ms, other_ms, log) as
     if(do_compare, coalesce(common_ms, in_rounds(ms, other_ms, log)), null);
 
@@ -160,8 +160,8 @@ end;
 -- (wall, device, memory, ...), with mean, se, df and family, or the columns of `over_choices`. The p
 -- values of each clock and family go through Benjamini and Hochberg's procedure. `blocks_needed` and
 -- `blocks_alone` (as if no other cell were tested) are null unless the verdict is inconclusive.
--- This look may spend `share` of the error. `of_cells`: number of rows that the plan will have, if
--- there are fewer yet. `too_early`: no verdict yet, the usual interval, a p value of 1.
+-- This look may spend `share` of the error. `of_cells`: number of rows of the whole plan, if there
+-- are fewer so far. `too_early`: no verdict yet, the usual interval, a p value of 1.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
@@ -172,7 +172,7 @@ with given as (
         if(unseen_low > 0, se, coalesce(se_low, se)) as seen_se_low,
         if(unseen_high > 0, se, coalesce(se_high, se)) as seen_se_high,
         coalesce(share, 1) as share,
-        -- what is the same in every block, as bytes, is decided before a look too
+        -- values equal in every block, such as bytes, are decided before a look too
         coalesce(too_early and coalesce(greatest(se, se_low, se_high), 1) > 0, false)
             as too_early,
         case

@@ -51,8 +51,8 @@ select
 from records
 where loop_kind = 'open';
 
--- One row a pair of one block: b, c, and their log ratios, by rounds if in turns. `processes` names
--- a table of processes with cell, side, block, and the times wall and device.
+-- One row for each two processes, b and c, of one block: their log ratios, by rounds if in turns.
+-- `processes` names a table with cell, side, block, and the times wall and device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
     select
@@ -140,9 +140,9 @@ inner join groups as c
         and b.in_turns = c.in_turns
         and b.value <> c.value;
 
--- Two sides, b and c: `pairs` names a table of `group_pairs`, `trials` its `grouped`. One row a
--- pair: the geometric means of both sides, and c over b by `judged`, from two or more pairs of one
--- block (`is_paired`), else from each side's processes. Of open loops only as many steps count as
+-- Two sides, b and c: `pairs` names a table of `group_pairs`, `trials` one of `grouped`. One row a
+-- pair: the geometric means of both sides, and c over b by `judged`, from two or more common blocks
+-- (`is_paired`), else from each side's processes. Of open loops only as many steps count as
 -- every process made. Device columns are null unless device times are from one source.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (

@@ -1,7 +1,7 @@
 -- What each cell and contrast shows, over its blocks, in steps. Steps 2 and 3 can be queried, as
 --     with pairs as (from block_pairs('benchmark', 'false', 'true', null)) from cells_of('pairs')
 
--- 2. One row a block that counts and a clock (wall, device or memory): its log ratio, `observed`,
+-- 2. One row for each counted block and clock (wall, device or memory): a log ratio, `observed`,
 -- and what else `over_choices` takes.
 create or replace macro logs_by_clock(pairs) as table
 from (

@@ -1,7 +1,7 @@
 -- A job's time under each config; docs/your-model.md (What the answer rests on) has the reasons.
 
--- Two rows a cell and set of other settings: a start with an empty compute cache, one with a warm
--- one. The parameters are those of sql/advice.sql.
+-- Two rows a cell and set of other settings: for starts with an empty compute cache, and with a
+-- warm cache. The parameters are those of sql/advice.sql.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -132,7 +132,7 @@ apart as (
     group by cell, compute_cache
 ),
 
--- Likewise for starts: three degrees of freedom of 11% (551 in docs/results/h200-2026-11-22/turns).
+-- Starts likewise: 3 degrees of freedom of 11% (551 starts of docs/results/h200-2026-11-22/turns).
 scattered as (
     select
         cell,
@@ -185,7 +185,7 @@ wholes as materialized (
     inner join started on cells.cell = started.cell
 ),
 
--- how far each block's times move the logarithm of the ratio, and the ratio per step alone
+-- what each block's times add to the log ratio of the whole job, and to that of a step
 moved as (
     select
         wholes.whole as cell,

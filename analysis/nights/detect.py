@@ -78,8 +78,8 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the pasts to compare with: the last month; the last LATELY nights, and the first month,
-    which a slow creep does not move, if there are more nights. If pinned, only the first month."""
+    """Return the pasts to compare with: the last month; if there are more nights, also the last LATELY
+    nights and the first month, which a slow creep does not move. If pinned, only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(is_pinned)(earlier, MONTH)]
     if earlier.shape[-1] > LATELY and not is_pinned:
@@ -118,7 +118,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each candidate's first bad night, never one of the oldest; single fine nights may follow it."""
+    """Return each candidate's first bad night; single fine nights may follow it. The oldest nights are skipped."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -140,7 +140,7 @@ def screen(
 ) -> Screening:
     """Judge tonight's value, the last of `values`: one for each night, oldest first, None if missing.
 
-    `left_out`: indices of nights with which none is compared; `is_new`: whether tonight is the
+    `left_out`: indices of nights not to compare with; `is_new`: whether tonight is the
     first night of new software (for times: of new kernels).
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
@@ -325,7 +325,7 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights from the first bad one on by the month before; FEWEST_NIGHTS or more also by the first month.
+    """Judge the nights since a change by the month before; if they are FEWEST_NIGHTS or more, also by the first month.
 
     A pinned baseline has only its first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
     """
@@ -346,7 +346,7 @@ def confirm_by_nights(
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
     """Judge the nights since a change (no NaN) by two or more before it, as logs along the last axis.
 
-    The null is no change: were it the least effect, a step of 5% at 2% noise would take a month.
+    The null hypothesis is no change: with the least effect, a step of 5% at 2% noise would take a month.
     But the median night must show the least effect, and a single night must be far off.
     """
     level = medians(before)[..., None]

@@ -46,7 +46,7 @@ class Memory:
     accepted: tuple[Acceptance, ...] = ()
     """For each series, the newest acceptance among those that hold tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of that night: of a shared alert itself, but not of its members."""
+    """The series_id of each alert of the last measured night: a shared alert's own, not its members'."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
@@ -129,7 +129,7 @@ def share(
     """Return the findings to report, with shared ones in place of many, and the findings replaced, called members.
 
     `series`: the night's series; `command`: measures all series again; `alerted`: the series_id of last night's alerts.
-    If most findings that began together are waiting, so is a confirmed one, unless it is in `alerted`.
+    If most findings that began together wait, a confirmed one among them waits too, unless it is in `alerted`.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})

@@ -79,7 +79,7 @@ class Night:
     parts: Mapping[str, str]
     """Text of each part in SOFTWARE, HARDWARE and MACHINE, and of `commit`: all nodes' values."""
     in_turns: bool = False
-    """Whether a block's processes took turns; only nights that do as tonight does are compared."""
+    """Whether a block's processes took turns; nights unlike tonight in this are not compared."""
 
     @property
     def is_cut(self) -> bool:
@@ -365,7 +365,7 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return, for each cell, whether it was present or missing on each night.
 
-    Cut nights may not have reached a cell, whole nights have all: neither shows a cell as missing.
+    Not missing is a cell that a cut night may not have reached, or that left the suite before a whole night.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

@@ -133,7 +133,7 @@ class NightOutcome:
     versions: tuple[Version, ...] = ()
     """Changes of software since the baseline, oldest first, to be marked in the histories."""
     left_out: tuple[LeftOut, ...] = ()
-    """Nights of confirmed changes that nobody accepted; every night takes over the older ones."""
+    """Nights of confirmed changes that nobody accepted, those in earlier outcomes included."""
     accepted: tuple[Acceptance, ...] = ()
     """The acceptances that hold on this night."""
     blunt_series: int = 0

@@ -149,7 +149,7 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return the change of kernels that came with a confirmed finding; None if none is new."""
+    """Return the change of kernels that came with a confirmed finding; None without new kernels."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":

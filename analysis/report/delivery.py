@@ -79,7 +79,7 @@ def _by_column(sheet: Sheet) -> dict[str, object]:
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return a column's different values, and each row's index into them: no index if one value, or if most differ."""
+    """Return different values and each row's index into them, None if all are equal; if most differ, all and None."""
     places: dict[Scalar, int] = {}
     of_rows = [places.setdefault(value, len(places)) for value in values]
     if 2 * len(places) > len(values):

@@ -182,4 +182,4 @@ def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
         times = f"{kernel.baseline} times a step off, {kernel.candidate} times on"
         yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
     if len(kernels) > KERNELS_SHOWN:
-        yield "", f"and {len(kernels) - KERNELS_SHOWN} more that are not the same"
+        yield "", f"further kernels that differ: {len(kernels) - KERNELS_SHOWN}"

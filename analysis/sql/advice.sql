@@ -6,7 +6,7 @@
 -- $memory_limit_gib DOUBLE = NULL: a config that needs more does not fit; null: the GPU's memory
 -- $difference DOUBLE = 0.02: smaller relative differences of the whole time count as none
 -- $width DOUBLE = 0.1: decided advice is settled if the interval is no wider than +- this
--- $is_over BOOLEAN = NULL: whether the last block is in: all error is spent then; null: as stored
+-- $is_over BOOLEAN = NULL: whether the last block ran, so all error is spent; null: as stored
 -- terminal: cell, start, advice, why, saved_s,
 --     ratio[mean_ratio_low mean_ratio_high], break_even_steps
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
@@ -59,13 +59,13 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     columns(['error_share', 'baseline_failed', 'candidate_failed']),
     jobs.baseline_out_of_memory, -- trials of the baseline that ran out of memory
     jobs.candidate_out_of_memory,
-    jobs.baseline_first_bytes, -- most that was reserved in a trial of the baseline at any time
+    jobs.baseline_first_bytes, -- most memory reserved in a trial of the baseline at any time
     columns([
         'candidate_first_bytes', 'baseline_steady_reserved_bytes',
         'candidate_steady_reserved_bytes', 'baseline_results', 'candidate_results',
         'blocks_with_same_bits'
     ]),
-    jobs.candidate_varies_in, -- outputs and gradients in which its processes differ
+    jobs.candidate_varies_in, -- outputs and gradients in which candidate processes differ
     jobs.no_effect_reason,
     columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
 from

@@ -9,17 +9,17 @@
 -- A row a cell of the candidate and config. Two values are two cells, whose processes ran in
 -- different blocks: nothing pairs them. Intervals and tests are Welch's, on the logarithms of the
 -- processes' medians; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over
--- the rows). Drift between blocks counts only as far as processes differ by it.
+-- the rows). Intervals allow for drift between blocks only as far as it makes processes differ.
 --
--- by_choice: each side's choices, by their time / that of its usual choice, if these differ by
---     min_effect or more; or how common an unseen choice may be
+-- by_choice: each choice's time / that of the side's usual choice, if times differ by min_effect
+--     or more; or how common an unseen choice may be
 -- baseline_relative_l2_error, relative_l2_error: largest error of the side against float64
 -- baseline_relative_max_error, relative_max_error: the same by the largest deviation
 -- baseline_roofline_share, roofline_share: the side's share of its precision's roofline, median
 -- baseline_layout_conversions, layout_conversions: most layout conversions that a step launched
 -- baseline_layout_conversion_ms, layout_conversion_ms: device time that they take, median
--- other_kernels: whether each side's processes agree on one choice of kernels, and the two choices
---     differ; null if a side's own processes differ and none agrees with the other side
+-- other_kernels: whether the sides chose different kernels: false if they share a choice; null if
+--     they share none and a side has several choices
 with trials as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         *,

@@ -4,12 +4,12 @@
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, compile_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- A row a cell, set of other settings and state of the compute cache; if the cache is the setting,
--- the state that the side with a cache met. Outcomes:
+-- A row a cell, set of other settings and state of the compute cache; if the setting is the cache,
+-- the state is that of the side with a cache. Outcomes:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       it costs no more to start, and gains
---     until         it costs less to start, loses by the iteration, is ahead until then
---     never         it costs no less to start, and loses by the iteration
+--     until         it costs less to start, loses per iteration, leads until break_even_iterations
+--     never         it costs no less to start, and loses per iteration
 --     inconclusive  fewer than two blocks, or the gain's interval holds zero; if there is a
 --                   break_even_low, payback does not come before that
 --     open loop     new shapes never end, so that searches are within the time per iteration

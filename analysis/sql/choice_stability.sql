@@ -10,11 +10,11 @@
 -- more process like those measured. Few processes may miss rare choices; only the interval of
 -- rank_agreement allows for these (Clopper and Pearson's).
 --
--- entropy_bits: 0 if all agree, log2(n) for n equally common choices; few processes give too little
+-- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too low for few processes
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
 -- layout_conversion_share: share of device time in conversions; null if shapes vary
 -- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
---     slowest of so many processes / mean of one, less 1
+--     slowest of $ranks processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
 --     likely; null if nothing is searched, or sizes never come back
 with drawn as (
@@ -28,7 +28,7 @@ with drawn as (
         count(*) as processes,
         list(fingerprint) filter (where fingerprint is not null) as fingerprints,
         min(struct_pack(sweep_id := sweep_id, trial_id := trial_id)) as trial,
-        median(steady_device_ms) as choice_device_ms, -- device time of the processes that drew it
+        median(steady_device_ms) as choice_device_ms, -- device time with the modal choice, median
         list(steady_device_ms) filter (where steady_device_ms is not null) as device_ms,
         max(layout_conversions) as layout_conversions,
         list(layout_conversion_ms) as conversion_ms,
@@ -72,7 +72,7 @@ config_choices as (
         any_value(cell_choices) as cell_choices, -- different choices over all the cell's configs
         count(*) as distinct_choices, -- different choices of the row's processes
         any_value(kernels_hash) filter (where is_modal) as choice, -- hash of the modal choice
-        max(processes) / sum(processes) as choice_share, -- share of the processes that drew it
+        max(processes) / sum(processes) as choice_share, -- share of processes with the modal choice
         log2(sum(processes)) - sum(processes * log2(processes)) / sum(processes) as raw_entropy,
         greatest(raw_entropy, 0) as entropy_bits, -- rounding may leave it below 0
         any_value(trial) filter (where is_modal) as trial,

@@ -54,7 +54,7 @@ counted as (
         max(relative_max_error) as relative_max_error,
         median(loss_first) as loss, -- loss of the first training step, median over processes
         count(loss_difference) as loss_pairs, -- pairs with the default config, both with a loss
-        max(loss_difference) as loss_difference, -- largest relative difference in such a pair
+        max(loss_difference) as loss_difference, -- largest relative difference of a pair's losses
         bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
         any_value(columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']))
     from paired

@@ -1,6 +1,6 @@
 -- Which cells are decided, and how many more blocks would the others need?
--- $one_sided BOOLEAN = false: as a gate asks: not_slower decides too, and no cell is given up
--- $of_cells BIGINT = 0: rows of the whole plan, if more than now: verdicts are corrected for all
+-- $one_sided BOOLEAN = false: for a gate: not_slower decides too, and no cell is given up early
+-- $of_cells BIGINT = 0: rows of the finished plan if it has more; verdicts are corrected for all
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --

@@ -5,7 +5,7 @@
 -- A row a host, hardware and software. Clock, power and copy are medians over trials.
 --
 -- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
--- trials, sweeps: what was recorded there
+-- trials, sweeps: how many are recorded of this hardware and software
 -- throttled, shared_gpu, power_capped, clocks_unsettled: trials with this warning
 -- other_shapes: trials whose workload made other shapes than requested
 -- own_loss_unused: trials whose model returned a loss of its own that the step did not use
@@ -30,7 +30,7 @@ select -- noqa: ST06
     any_value(mig_profile) as mig_profile,
     max(max_sm_clock_mhz) as max_sm_clock_mhz,
     max(power_limit_w) as power_limit_w,
-    count(distinct slot) as slots, -- GPUs of the host that measured, or CPU slots
+    count(distinct slot) as slots, -- the host's GPUs with trials, or CPU slots
     max(cpu_cores) as cpu_cores,
     min(cpu_cores) as fewest_cpu_cores,
     any_value(columns(['driver', 'cuda', 'cudnn', 'torch', 'ray', 'python', 'os', 'version'])),

@@ -17,7 +17,7 @@
 -- bound: the claim's bound
 -- assumed: what the report did not say
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
--- value_low, value_high: ends of the value's interval; for one side, its range over processes
+-- value_low, value_high: ends of value's interval; without a candidate, its range over processes
 -- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
 -- torch_then, cudnn_then, gpu_then: what the report ran on
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14

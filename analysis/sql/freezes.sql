@@ -1,4 +1,4 @@
--- What does a kept choice keep of benchmark's gain, with benchmark off and errata?
+-- How much of benchmark's gain does a process keep with benchmark off and errata?
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all if null
 -- terminal: cell, off_ms, on_ms, frozen_ms, frozen_ratio[frozen_ratio_low frozen_ratio_high],
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
@@ -14,14 +14,14 @@
 -- on_device_ratio: device time with on / off
 -- frozen_ratio: wall time of a step, frozen / off
 -- frozen_device_ratio: device time, frozen / off
--- kept: share of on's gain that frozen keeps; null unless the interval of on_ratio is below 1
+-- kept: share of on's gain that frozen keeps; null unless the interval of on's ratio is below 1
 -- kept_by: what kept compares: wall, or device if the loop is CPU-bound
 -- off_ms: time per step with off, median of the processes
 -- off_first_ms: first calls of all shapes with off and an empty compute cache, median
 -- off_first_warm_ms: with off and a warm compute cache
--- off_peak_bytes: most that was reserved with off
+-- off_peak_bytes: most memory reserved with off
 -- off_results, off_choices: different bits, and lists of kernels, among processes with off
--- off_l2_error: relative L2 error against float64 with off; null where it was not asked for
+-- off_l2_error: relative L2 error against float64 with off; null if not requested
 -- processes: frozen processes
 with trials as ( -- noqa: disable=AL03,AM04,RF01,RF02,RF03,RF04,ST03,ST06
     select

@@ -1,11 +1,11 @@
 -- Where does a setting help, where does it hurt, and where does it make no difference?
 -- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all if null
--- $is_over BOOLEAN = NULL: whether the last block is in: all error is spent then; null: as stored
+-- $is_over BOOLEAN = NULL: whether the last block ran, so all error is spent; null: as stored
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, device_verdict, errors, notes
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- A row a cell and set of other settings; blocks in turns and others have a row each. A ratio is
+-- A row a cell and set of other settings; blocks in turns have a row of their own. A ratio is
 -- candidate / baseline, the geometric mean over blocks. Its verdict tests against min_effect: 5% of
 -- those that help or hurt may be wrong. A verdict is fails if the candidate failed in more blocks
 -- (Fisher's exact test), or if its failures leave no pair. docs/measuring.md says more (What a
@@ -49,7 +49,7 @@ select -- noqa: disable=AL05,AM04,RF02,ST06,ST07
         launch_bound_trials, launch_bound_known_trials, blocks_alone, fails,
         memory_statistical_verdict
     ),
-    not_slower(found.blocks, found.ratio_high, $min_effect) as not_slower, -- a gate would pass
+    not_slower(found.blocks, found.ratio_high, $min_effect) as not_slower, -- whether a gate passes
     paces.block_s,
     columns(['torch', 'cudnn', 'driver']),
     columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])

@@ -57,7 +57,7 @@ select
             'gpu_count': 1,
             'extra_info': {'hostname': grouped.host}
         }
-    ] as runners, -- where it ran; the type is the GPU model
+    ] as runners, -- the machine; the type is the GPU model
     {
         'pytorch': {'repo': 'pytorch/pytorch', 'version': software.torch},
         'cudnn': {'version': coalesce(software.cudnn::text, '')},
@@ -73,7 +73,7 @@ select
                 else 'ms'
             end
         }
-    } as metric -- its name and values, a process each; extra_info has the unit
+    } as metric -- name, and one value a process; extra_info has the unit
 from grouped
 inner join cell_labels() as labels on grouped.cell_id = labels.cell_id
 inner join software_labels() as software on grouped.software_hash = software.software_hash

@@ -1,9 +1,9 @@
--- On which GPUs and hosts did each night run, and what could they do?
+-- On which GPUs and hosts did each night run, and how fast were they?
 -- terminal: night, gpu, host, precision, trials, calibration_matmul_tflops, calibration_copy_gbps
 -- none: no night is recorded
 --
--- A row a night, GPU, host and precision. Calibration is the median over trials: if product and
--- copy are slower, the machine was.
+-- A row a night, GPU, host and precision. Calibration is the median over trials: if both the
+-- matrix product and the copy are slower, so was the machine.
 select
     sweep_id as night,
     env_hash,

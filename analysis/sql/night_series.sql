@@ -53,7 +53,7 @@ select
     metric,
     found['value'] as value, -- noqa: RF04
     found['word'] as word,
-    found['processes'] as processes, -- processes behind it
+    found['processes'] as processes, -- processes behind the value or word
     columns([
         'settings', 'workload_hash', 'cell_id', 'env_hash', 'software_hash', 'gpu_uuid', 'host',
         'cpu_model'

@@ -1,7 +1,7 @@
 -- Which config is the fastest in each cell, and can another one still win?
 -- $gain DOUBLE = 0.01: a smaller gain counts as none
--- $of_cells BIGINT = 0: pairs of the plan if more than have rows, so that missing rows decide none
--- $is_over BOOLEAN = NULL: no further block comes, so that all error is spent; null: as stored
+-- $of_cells BIGINT = 0: pairs of the finished plan if it has more; verdicts are corrected for all
+-- $is_over BOOLEAN = NULL: whether the last block ran, so all error is spent; null: as stored
 -- terminal: cell, best, best_ms, other, other_ms, ratio[ratio_low ratio_high], blocks, state
 -- none: no cell has two configs with a time
 --
@@ -23,9 +23,9 @@ with out as (
 select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order) rename (state as surroundings),
     verdicts.baseline_settings as best, -- the fastest config
-    verdicts.baseline_ms as best_ms,
-    verdicts.candidate_settings as other, -- the config that is compared with it
-    verdicts.candidate_ms as other_ms,
+    verdicts.baseline_ms as best_ms, -- wall time per iteration of the best config
+    verdicts.candidate_settings as other, -- the config that is compared with the best
+    verdicts.candidate_ms as other_ms, -- wall time per iteration of the other config
     columns([
         'contrast', 'ratio', 'ratio_low', 'ratio_high', 'device_ratio', 'recorded_blocks',
         'blocks', 'at_most', 'blocks_needed', 'in_turns'

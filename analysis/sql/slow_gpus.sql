@@ -29,7 +29,7 @@ gpus as (
         software_hash,
         measure, -- the calibration's copy, or its matmul and the precision
         any_value(host) as host, -- noqa: RF04
-        any_value(speed_unit) as speed_unit, -- of the speeds: GB/s, or TFLOP/s
+        any_value(speed_unit) as speed_unit, -- unit of the speeds: GB/s or TFLOP/s
         count(*) as trials, -- calibrated trials
         median(speed) as speed, -- median over trials
         count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
@@ -64,7 +64,7 @@ select
         when not is_off then 'alike'
         when 2 * count(*) filter (where is_off) over alike >= count(*) over alike then 'differs'
         else if(faster_peers > slower_peers, 'slow', 'fast')
-    end as finding, -- slow, fast, differs (half of the model or more do), alike, or alone
+    end as finding, -- slow, fast, differs (half of the model's GPUs or more do), alike, or alone
     len(speeds) as peers, -- GPUs that it is compared with
     list_median(speeds) as peers_speed, -- median speed of these GPUs
     speed / peers_speed as ratio -- speed / peers_speed

@@ -3,8 +3,8 @@
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --
--- A row a block, cell, config and metric that both softwares measured on one slot: what the night
--- has in common cancels in their ratio. A pair is left out if a trial failed, was throttled or
+-- A row a block, cell, config and metric that both softwares measured on one slot: what affected
+-- both alike cancels in their ratio. A pair is left out if a trial failed, was throttled or
 -- shared its GPU, or if the two ran on two slots or in two launches. In open loops, only the steps
 -- that both made count.
 --

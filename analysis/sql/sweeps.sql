@@ -2,7 +2,7 @@
 -- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
 -- none: no trial is recorded
 --
--- shards: parts of the plan that recorded something, as 1/4; null if it was not split
+-- shards: parts of the plan with records, as 1/4; null if the plan was not split
 -- not_begun: cells of its plan without a recorded trial; 0 for rows older than the column
 -- has_ended: whether its launch, or each shard's, has ended; until then answers are those of a look
 with ended as (
@@ -18,7 +18,7 @@ select
     max(ended_at) as last_ended_at,
     max(plan_trials) as planned,
     count(*) filter (where repeats_block is null) as recorded,
-    count(repeats_block) as repeats, -- further recorded trials: split blocks that ran again
+    count(repeats_block) as repeats, -- further recorded trials, in repeats of split blocks
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status <> 'ok') as failed,
     greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,

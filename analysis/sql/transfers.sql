@@ -5,9 +5,9 @@
 --
 -- First a row for each two models or versions and each thing that may carry over, with Clopper and
 -- Pearson's 95% interval of its share, for cells like these. Then a row for each cell whose verdict
--- does not carry over. A verdict does if both sides' are equal: helps, hurts, equivalent or fails.
--- Choices are the most common kernels and grids of a config's processes. Bits, compared for
--- versions alone, are of one step's outputs and gradients: each GPU model draws inputs of its own.
+-- does not carry over. A verdict does if both sides agree on helps, hurts, equivalent or fails.
+-- Choices are the most common kernels and grids of a config's processes. Bits are of
+-- one step's outputs and gradients, compared between versions only: GPU models draw other inputs.
 --
 -- of_a, of_b: models or versions
 -- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and

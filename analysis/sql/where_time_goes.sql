@@ -3,7 +3,7 @@
 -- none: no trial is recorded
 --
 -- A row a sweep and part of its trials' time, the largest first. A trial's wait for others of its
--- block counts as their time; one-time costs that several pay side by side count once.
+-- block counts as their time; one-time costs that several trials pay side by side count once.
 --
 -- part: a phase of a trial, log (the untimed process after it), gap (before it), or other, such as
 --     the phase in which a failed trial ended

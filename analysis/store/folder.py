@@ -70,7 +70,7 @@ class Folder:
         return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str) -> list[str]:
-        """Return the paths of Parquet files, at any depth, whose paths begin with `prefix`."""
+        """Return all paths of Parquet files that begin with `prefix`, at any depth."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
@@ -125,7 +125,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError for anything but a regular file: a broken link, or a pipe, on which a read hangs."""
+        """Raise TornFileError for a name that is no UTF-8 and for all but regular files: a read of a pipe hangs."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:

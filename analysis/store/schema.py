@@ -1,4 +1,4 @@
-"""The Arrow schema of the results, made from `RunRecord`, and the columns with each kind of mark."""
+"""The Arrow schema of the results, made from `RunRecord`, and the columns of settings, axes and parts."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -29,7 +29,7 @@ def settings() -> Mapping[str, Setting]:
 
 
 def setting_name(column: str) -> str:
-    """Return the setting's name: `column` without the prefix `config_`, which tells it from a cell's axis."""
+    """Return the setting's name: `column` without `config_`, the prefix that marks settings apart from axes."""
     return column.removeprefix("config_")
 
 

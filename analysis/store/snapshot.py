@@ -1,7 +1,7 @@
 """The stored rows at one moment, as Arrow data that queries read.
 
 Loose files are small and never change: each is read once and kept in memory. So a launch, which queries every few
-seconds, reads only the new files. Of a part, each query scans only the columns that it needs.
+seconds, reads only the new files. In parts, a query scans only the columns that it needs.
 """
 
 from concurrent.futures import ThreadPoolExecutor

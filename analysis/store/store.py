@@ -172,7 +172,7 @@ class Store:
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return the paths of Parquet files of one sweep, of those matching `night-*`, or of all.
+        """Return the paths of Parquet files of one sweep, of sweeps that match `night-*`, or of all.
 
         Loose files are listed before parts, so that rows compacted between the listings are in a listed part.
         """

@@ -83,7 +83,7 @@ def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
 
 
 def bring_up(file: Path) -> None:
-    """Run `ray up`, which makes what is missing and changes what differs. Raises ClusterError."""
+    """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError."""
     _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
 
 
@@ -102,7 +102,7 @@ def take_down(file: Path) -> None:
 
 
 def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the file's Ray part, with Ray's defaults for what it does not state."""
+    """Return a copy of the file's Ray part, with Ray's defaults for missing keys."""
     from ray.autoscaler._private.util import prepare_config
 
     with unheard():

@@ -123,7 +123,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _end(folder: Path) -> None:
-    """End the processes that are left of a Ray that was killed together with its janitor."""
+    """End the remaining processes of a Ray that was killed together with its janitor."""
     for pid in janitor.processes_of(folder):
         janitor.kill(pid)
 
@@ -136,7 +136,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, and make Ray read them even if already imported; restore all at the end."""
+    """Set environment variables and make Ray read them, even if Ray is imported already; restore all at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)

@@ -80,7 +80,7 @@ class Audited:
         at = next((at for at, word in enumerate(arguments) if word.endswith(".py")), None)
         of_rank = "RANK.py" if at is None else shlex.join(arguments[at:])
         return (
-            f"Not seen: processes with torch that the script started ({self.others}), and the flags set there. "
+            f"Not seen: processes with torch that the script started ({self.others}), and the flags that they set. "
             "Audit what each of them runs: "
             f"`torchrun --nproc-per-node {self.others} --no-python {program()} audit {of_rank}`."
         )
@@ -178,7 +178,7 @@ class Inputs:
     counts: tuple[tuple[Sizes, int], ...]
     """Each shape with its number of calls; the most frequent shape comes first."""
     left_out: int
-    """Number of calls with other shapes: other dimensions or channels, a size of 0, or too many for a file."""
+    """Number of calls left out: other dimensions or channels, a size of 0, or more shapes than a file holds."""
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
@@ -220,7 +220,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """Return a suite that times the model at the shapes in the file; None if no suite can name it."""
+    """Return a suite that times the model at the shapes in the file; None if no suite can name the model."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -287,8 +287,8 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """Return advice to write a function for a suite to name, if class and plain values cannot make the model."""
-    code, name = "what makes it", "FILE.py:NAME"
+    """Return advice to put the code that makes the model in a function, which the suite then names."""
+    code, name = "the code that makes it", "FILE.py:NAME"
     if model.made is not None:
         code = f"the code at {place_text(model.made.at)}"
         name = f"{os.path.relpath(model.made.at.file)}:NAME"

@@ -45,7 +45,7 @@ WIDE = 120
 
 
 def suite_text(trace: Trace, command: str) -> str:
-    """Return a suite's YAML, with `command` in a comment. Raises SpecError if no suite can hold any convolution."""
+    """Return a suite's YAML, with `command` in a comment. Raises SpecError if no convolution fits a suite."""
     kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
         dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))

@@ -35,17 +35,17 @@ def advise(options: step_options.AdviseOptions) -> None:
 
 
 def freeze(options: step_options.FreezeOptions) -> None:
-    """Save a search's choice in a file that gives benchmark off the fastest plans.
+    """Save a search's choice in a file with which benchmark off runs the fastest plans.
 
     It searches in several processes, times the best plans again, and finds rules that ban the plans
     in front of them. It compares off, on and frozen in turns. A frozen model starts as fast as with
-    off, and needs no search nor memory for it. The file is for this GPU model, cuDNN and PyTorch.
+    off, without a search and its memory. The file is for this GPU model, cuDNN and PyTorch.
     """
     _run("freezing.freeze:freeze", options, is_apart=options.json, needs_gpu=True)
 
 
 def bans(options: step_options.BansOptions) -> None:
-    """Report what a ban costs: what a step loses without each engine that cuDNN takes for the step.
+    """Report what a ban costs: the time that a step loses without an engine that cuDNN takes for it.
 
     It finds the engines that the cells take, and bans one after another, in turns with no ban, until each cell
     is decided or the minutes are over. It shows which cells lose, by how much, what takes the engine's place,

@@ -141,7 +141,7 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
     lines = [f"Wrote {' and '.join(map(str, written))}: the inputs in {counted}."]
     if inputs.left_out:
         lines.append(
-            f"Left out: {inputs.left_out:,} calls; channels or dimensions differ, or a size is 0."
+            f"Left out: {inputs.left_out:,} calls: other channels or dimensions, a size of 0, or too many shapes."
         )
     if len(written) < 2:
         lines.append(

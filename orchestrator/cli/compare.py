@@ -30,7 +30,7 @@ FOR_PEOPLE = ("table", "markdown")  # standard output has only the rows in the o
 
 def compare(
     a: Annotated[str, typer.Argument(help="The baseline, such as 2.11.0, H200 or 2026-11-20.")],
-    b: Annotated[str, typer.Argument(help="The side to compare with it.")],
+    b: Annotated[str, typer.Argument(help="The side to compare with A.")],
     results: ResultsOption = None,
     reference: ReferenceOption = False,
     format: Annotated[Format, "Format of the rows."] = "table",

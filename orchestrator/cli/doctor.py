@@ -25,9 +25,9 @@ SELF_TEST_S = 20.0  # about ten pairs on two CPU cores
 
 def doctor(
     results: Annotated[
-        str | None, "Folder or URL to check; overrides ./cluster.yaml (./results)."
+        str | None, "Folder or URL to check. Default: ./cluster.yaml's, or ./results."
     ] = None,
-    quick: Annotated[bool, "Do not start Ray and measure nothing."] = False,
+    quick: Annotated[bool, "Start no Ray and measure nothing."] = False,
     seconds: Annotated[
         float, typer.Option(min=0.0, help="Duration of the self-test.")
     ] = SELF_TEST_S,

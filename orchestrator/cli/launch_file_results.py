@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ResultsOption = Annotated[
     list[str] | None,
-    "Folder or URL (s3://, gs://); overrides ./cluster.yaml (./results). Repeat to read several "
+    "Folder or URL (s3://, gs://). Default: ./cluster.yaml's, or ./results. Repeat to read several "
     "together.",
 ]
 

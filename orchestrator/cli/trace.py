@@ -44,7 +44,7 @@ class TraceOptions(StepOptions):
     list_only: Annotated[bool, "Write no suite."] = False
     operations: Annotated[
         bool,
-        "Also list operations: their layouts, and which lose channels_last or pay by a conversion.",
+        "Also list operations: their layouts, and which lose channels_last or convert layouts.",
     ] = False
     json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False
 
@@ -53,7 +53,7 @@ def trace(options: TraceOptions) -> None:
     """List the convolutions that your model runs, and write a suite of them.
 
     The model runs forward once, in a process of its own, on the GPU if there is one.
-    Its inputs are random numbers. A route is the backend that torch selects there. In another layout than
+    Its inputs are random numbers. A convolution's route is the backend that torch selects. In another layout than
     contiguous, the list also names layers that lose channels_last, and convolutions that convert their inputs back.
     """
     from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text
@@ -75,7 +75,7 @@ def trace(options: TraceOptions) -> None:
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
-    from cudnn_sweep.orchestrator.steps.one_step import one_input, read_inputs
+    from cudnn_sweep.orchestrator.steps.typed_inputs import one_input, read_inputs
     from cudnn_sweep.workloads.layout import check_layout
     from cudnn_sweep.workloads.measuring.tracing import TraceRequest
     from cudnn_sweep.workloads.models.inputs import as_json

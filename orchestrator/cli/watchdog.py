@@ -1,4 +1,4 @@
-"""A parent process of the worker, from which a shell gets our exit code even if Ray ends the worker.
+"""Parent process of the worker: the parent gives a shell our exit code even if Ray ends the worker.
 
 If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, Ray handles SIGTERM
 in the worker. A shell, a timer or Slurm must still see our exit code. The watchdog also kills each of its
@@ -81,7 +81,7 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return, by id, how each process with a thread stopped or stuck for NO_ANSWER_S stands still, as in WAYS."""
+        """Return, by process id, the text in WAYS for each process with a thread stopped or stuck for NO_ANSWER_S."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -177,7 +177,7 @@ class _Watch:
             if pid not in self._killed:
                 _tell(f"killed {name}, which was {way} for {NO_ANSWER_S:g} s")
             else:
-                _tell(f"{name} cannot be ended, {way}: the launch ends; {KEPT}")
+                _tell(f"{name} cannot be killed: it is {way}. The launch ends; {KEPT}")
                 if pid == self._worker:
                     os._exit(ExitCode.UNFINISHED)
                 pid = self._worker

@@ -109,7 +109,7 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
 
 
 def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
-    """Yield the first failed trial, the pairs' checks, and warnings that cast doubt on them."""
+    """Yield a check of the first failed trial, the pairs' checks, and the trials' warnings."""
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
         end = f"a trial ended with {failed.status}: {failed.message or 'no message'}"
@@ -164,7 +164,7 @@ def _compared(
 
 
 def look_at_this_machine() -> Survey:
-    """Survey torch and CUDA in a process of its own, never in this one."""
+    """Survey torch and CUDA in a separate process, never in this one."""
     with ForkServer(survey_only=True) as server:
         return survey(server, [])
 

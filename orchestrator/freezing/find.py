@@ -107,7 +107,7 @@ class _Search:
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Return `banned` after the change that saves most, repeated until no change saves LEAST_GAIN."""
+        """Change `banned` by what saves most, until no change saves LEAST_GAIN; return the result."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -132,7 +132,7 @@ class _Search:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frozen:
-    """The rules for the file, if any, and the plans that operations take under them."""
+    """Rules for the file, perhaps none, and the plans that operations take under them."""
 
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
@@ -194,7 +194,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Add the plans' times in further processes. Raises SpecError if a process ran other operations."""
+    """Add the plans and times in `logs` to `operations`. Raises SpecError if a process ran other operations."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -210,7 +210,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of plans that take over BEST times as long as the fastest, but none that also hits a faster plan."""
+    """Return bans of plans slower than BEST times the fastest plan, unless a ban also hits a better plan."""
     best = {
         plan
         for operation in operations
@@ -262,7 +262,7 @@ def choose(operations: Sequence[Operation], version: int, first: First = ()) -> 
     """Choose the plans to ban, so that operations take their best possible plans without a search.
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
-    whole process, so it may take from one operation the plan that another must not take: then the
+    whole process, so a ban that helps one operation may cost another its best plan. Then the
     sum of all operations' times decides. To give an operation a faster plan, a change bans the plans
     before this plan, and lifts bans that hit the plan itself. Of all changes the one that saves most
     is made, again and again until none saves LEAST_GAIN. `version`: of cuDNN.

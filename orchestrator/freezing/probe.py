@@ -87,7 +87,7 @@ class ForkedProbe:
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """Yield a probe of the plan's first cell on the machine's first GPU; lock all its GPUs meanwhile."""
+    """Yield a probe of the plan's first cell on the first GPU; lock all the machine's GPUs meanwhile."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

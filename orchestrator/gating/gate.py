@@ -213,7 +213,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Call `power` for as many blocks as fit `budget_s`; (None, None) without base-head pairs."""
+    """Return `power` for the most blocks that may be measured; (None, None) without base-head pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0

@@ -1,4 +1,4 @@
-"""Checks out commits of the user's git repository by our own index, without writing to the repository."""
+"""Checks out commits of the user's git repository with our own index, without writing to the repository."""
 
 import os
 import signal

@@ -20,9 +20,9 @@ ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python 
 AS_PATH = ("./", "../", "/", "~")  # a text that begins so is a path
 PYTHON = "a Python is a path to bin/python, such as venv/bin/python"
 SHALLOW = "a shallow clone needs its history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
-NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}, or --exact compares the two as typed"
+NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}; --exact compares the two as typed"
 OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares the two as typed"
-UNCOMMITTED = "Uncommitted changes are not measured: name the folder (.) as HEAD for that."
+UNCOMMITTED = "Uncommitted changes are not measured: name the folder (.) as HEAD to measure them."
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
 
 
@@ -138,7 +138,7 @@ def _label(name: str, text: str, commit: str) -> str:
 
 
 def _in_results(text: str) -> str:
-    """Replace each ", " by ",": in results, ", " separates settings."""
+    """Drop spaces after commas: in results, ", " separates settings."""
     return one_line(text).replace(", ", ",")
 
 

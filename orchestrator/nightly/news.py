@@ -115,7 +115,7 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. If the server is out of reach or too busy, try again, unless by apprise.
+    """Post the news. If the server is out of reach or too busy, try again; apprise tries only once.
 
     A try whose answer got lost is repeated, so the news may arrive twice. Raise WebhookError if the
     server refuses the news, if all tries fail, or after LIMIT_S.

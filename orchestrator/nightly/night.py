@@ -114,7 +114,7 @@ def run_night(
 def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     diary = night.diary()
     for fault in diary.unreadable(night.name):
-        warn(console, f"warning: the night goes on without a file: {fault}")
+        warn(console, f"warning: the night continues without a file: {fault}")
     outcome, series = _compared(night, console)
     diary.write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether this night is the first in a row that could not tell, or learns after an answer."""
+    """Return whether this night could not tell, unlike the one before, or learns after one that could."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)

@@ -7,7 +7,7 @@
 
 NAME is `launch_name`. Comparing a night again overwrites its outcome; only --unpin removes a file.
 Each file is `{"crc32": ..., "content": ...}`. With a wrong checksum, an outcome or told.json is
-ignored, the two other files are an error. To edit a file by hand, write "edited" as its checksum.
+ignored; the two other files raise SpecError. To edit a file by hand, write "edited" as its checksum.
 """
 
 import json
@@ -333,7 +333,7 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
             f"{alert.key.series_id} ({alert.key.cell})" for alert in last.alerts[:MOST_NAMED]
         ]
         raise SpecError(
-            f"--accept {target}: no alert of {last.night} is of such a series, cell or metric; "
+            f"--accept {target}: no alert of {last.night} has this series, cell or metric; "
             f"its alerts: {', '.join(allowed) or 'none'}"
         )
     if night > last.date:

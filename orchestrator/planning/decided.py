@@ -155,7 +155,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell; of several states of a contrast, the first, with most blocks, counts."""
+    """Group states by cell; of a contrast's several states, keep the first, which has most blocks."""
     first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
         first.setdefault((state.cell_id, state.contrast, state.other_settings), state)

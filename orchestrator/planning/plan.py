@@ -117,7 +117,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
     def estimated_s(self, slots: int, *, gpu: bool) -> float:
-        """Estimate the seconds to run the plan: each trial's time budgets and overhead, over the slots."""
+        """Estimate the seconds to run the plan: all trials' time budgets and overhead, divided by `slots`."""
         spec = self.measure
         closed = spec.warmup_s + spec.steady_budget_s
         if gpu and spec.device_budget_s > 0:
@@ -141,7 +141,7 @@ class Plan:
         return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the blocks up to the first look in front, one cell after another.
+        """Return the plan with each cell's blocks up to the first look moved to the front, cell by cell.
         The cells that lack the fewest of these trials come first.
         """
         first = self.first_look().trials
@@ -322,8 +322,8 @@ class Shard:
         """Return this shard's blocks, always the same ones. Shards differ by at most one block or cell.
 
         In an until-decided sweep whole cells are dealt out: a decision needs all of a cell's blocks.
-        Dealing is by hash: dealt by number, all A/A pairs, which recur every so many blocks, might
-        fall to one shard. Raises SpecError if the shard has no block.
+        Dealing is by hash: if it were by number, one shard might get all A/A pairs, which recur every
+        so many blocks. Raises SpecError if the shard has no block.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}

@@ -53,8 +53,8 @@ UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
-    """The URL is a secret, since anyone who has it can post. So the file says only where to find
-    it: in `url_env` or in `url_file`.
+    """A webhook's URL is a secret, since anyone who has it can post. So the launch file says only
+    where to find the URL: in `url_env` or in `url_file`.
     """
 
     url_env: str | None = None
@@ -104,7 +104,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class SweepSpec(BaseModel):
-    """A suite by name or file, or cells in place. The other keys override those of the suite."""
+    """A suite by name or file, or a list of cells. Some of the other keys replace the suite's."""
 
     model_config = STRICT
 
@@ -127,7 +127,7 @@ class SweepSpec(BaseModel):
     address: str | None = None
     """Address of a running cluster's dashboard, HOST:PORT, or `auto` on a node of the cluster."""
     token: str | None = None
-    """File with that cluster's token."""
+    """File with the cluster's token."""
     allow_unauthenticated: bool = False
     """Allow a running cluster that asks for no token and so takes jobs from anybody."""
     preload: list[str] = []

@@ -259,7 +259,7 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:
-    """Describe the environment of `python` and its workloads. Raises ServerError if no server starts."""
+    """Describe `python`'s environment and the workloads in it. Raises ServerError if no server starts."""
     with ForkServer(python=python, survey_only=True) as server:
         return survey(server, workloads)
 

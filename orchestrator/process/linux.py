@@ -23,7 +23,7 @@ def die_with_parent() -> None:
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap our children, except `but`, and orphans that the killed ones leave to us."""
+    """Kill and reap our children except `but`, then orphans that the killed ones leave to us."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:

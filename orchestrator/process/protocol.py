@@ -1,8 +1,8 @@
 """The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
 
 A slot begins processes, passes them the baton and ends them. When a process passes the baton back,
-the server sends the process's report; when a process has ended, its outcome. A new process has the
-baton until it reports or ends; then one process at a time has it. The server may be of another
+the server sends the process's report; when a process has ended, its outcome. New processes have the
+baton, several at once, until they report or end; later one at a time has it. The server may be of another
 version: its greeting has the protocol's number. An unknown field of a reply is ignored, a missing
 one is null. A request with an unknown field is refused, as that would change what is measured.
 """

@@ -57,7 +57,7 @@ UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Stores a night's outcome by sweep_id and JSON. Raises an AnalysisError if the JSON is no such outcome."""
+"""Stores a night's outcome, given its sweep_id and JSON. Raises an AnalysisError if the JSON is no such outcome."""
 
 
 class Cluster:
@@ -94,7 +94,7 @@ class Cluster:
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
         if request.options.json:
             raise SpecError(
-                "--json: a launch on a cluster ends in text; use `sweep status FILE --json`, or "
+                "--json: a launch on a cluster prints only text; use `sweep status FILE --json`, or "
                 "`sweep query helps_or_hurts --json` over the results"
             )
         open_to_all = self.file.sweep.allow_unauthenticated
@@ -169,7 +169,7 @@ class RunningCluster(Cluster):
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Fetch outcomes of ended nights. Return this night's job if it still runs, or was fetched now."""
+        """Fetch outcomes of ended nights. Return tonight's job if it runs, or its outcome was fetched now."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id

@@ -115,7 +115,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """Without a GPU, print that the run is only a demonstration, and how many blocks a cell has, if fewer."""
+    """Without a GPU, print that the run is only a demonstration, and the blocks per cell if fewer than on a GPU."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite

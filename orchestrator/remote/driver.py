@@ -1,7 +1,7 @@
 """The driver of a launch, a Ray job on a cluster's head: surveys the nodes, plans, runs.
 
 `sweep launch` starts this driver in a folder with the request and the user's own files. The driver prints events for
-commands that follow it, and lines for people. Launched on a node of the cluster, it is a child process, not a job.
+commands that follow it, and lines for people. If the launch is on a cluster's node, the driver is its child process.
 """
 
 import logging
@@ -171,7 +171,7 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the results' location on the head: the URL, or a folder, after copying the sender's records into it.
+    """Return the results' location on the head: the URL, or a folder to which the sender's records are copied.
     A relative folder lies below ~/.cudnn-sweep.
     """
     results = request.sweep.results

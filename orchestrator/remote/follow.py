@@ -39,10 +39,10 @@ Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
-    """Handles a job's events: shows progress, copies records, keeps the last event. Repeats change nothing."""
+    """Handles a job's events: shows progress, copies records, keeps the last event. Repeated events change nothing."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`results`: where copies of records go; no copies for a URL, or if the job itself writes there (`is_here`)."""
+        """`results`: folder for copies of records. If it is a URL, or the job's own (`is_here`), nothing is copied."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
@@ -53,7 +53,7 @@ class Follower:
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
-        """The job's last event, None before; Ray ends the job only seconds later."""
+        """The job's last event; None until it comes. Ray ends the job seconds later."""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -104,8 +104,8 @@ class Follower:
             self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Return the job's end. Raises SpecError with the reason if nothing was started, UnfinishedError with
-        `ended_as` if the driver ended early.
+        """Return the job's last event. Raises SpecError with the reason if nothing was started, UnfinishedError
+        with `ended_as` if the driver ended early.
         """
         if self.ended is None:
             raise UnfinishedError(ended_as)
@@ -151,7 +151,7 @@ class JobStatus:
 
     job_id: str
     state: str
-    """State in Ray: pending, running, stopped, succeeded or failed. Here: running, not running."""
+    """State of a Ray job, such as pending or failed; of this machine: running or not running."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]

@@ -46,7 +46,7 @@ class Node:
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
-    """Wait for `workers` nodes besides the head, at most NODES_S, then go on with what came up."""
+    """Wait at most NODES_S for `workers` nodes besides the head; then continue with those that are up."""
     ends = monotonic() + NODES_S
     shown = None
     while (up := sum(node["Alive"] for node in ray.nodes())) <= workers:
@@ -104,7 +104,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Yield each answer that comes within ANSWER_S, and the time here at which it came."""
+    """Yield each answer that comes within ANSWER_S, and its arrival time by the driver's clock."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
@@ -123,7 +123,7 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove compute caches of old sweeps: a sweep's end removes only its own machine's caches."""
+    """Remove compute caches of old sweeps: a sweep's end removes only those on its driver's node."""
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)

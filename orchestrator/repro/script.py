@@ -75,7 +75,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     try:
         rules_of(config.errata)
     except ValueError as error:
-        raise ReproError(f"{trial} has errata that are no rules: {error}") from None
+        raise ReproError(f"{trial} has errata that cannot be read: {error}") from None
     cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
     cell |= {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
     side = CaseSide(problem=problem, input_shape=problem.input_shape, config=config, **cell)

@@ -69,10 +69,10 @@ class Place(Protocol):
         """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Survey `python`, whose trials run beside ours. Raises ServerError, on a cluster SpecError."""
+        """Survey the last good software's `python`. Raises ServerError, on a cluster SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield the checks before a night: those of `sweep doctor` that take seconds."""
+        """Yield the quick checks of `sweep doctor`, to make before a night."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Ran(Summary):
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
-    """Survey a place and plan a sweep for it. Raises SpecError for a suite that is wrong or unfit there."""
+    """Survey a place and plan a sweep for it. Raises SpecError for a suite that is wrong or does not fit it."""
     preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
@@ -191,7 +191,7 @@ class OpenSweep:
         )
 
     def run_rounds(self, run: RunSession, budget_s: float | None) -> Progress:
-        """Run the session's plan, then repeats of split blocks until none is left."""
+        """Run the session's plan, then repeat split blocks, at most MOST_REPEATS times."""
         ends = math.inf if budget_s is None else monotonic() + budget_s
         progress = Progress()
         plan = self.session.plan if self.session.plan.trials else self.repeats()
@@ -261,7 +261,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks, as a time limit includes all other work; None: no limit."""
+    """Return the seconds left for blocks: the time limit less all other work; None: no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -303,7 +303,7 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Print why no further trial started, and the folders of records not stored."""
+    """Print why no further trial started, and which folders keep unstored records."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")

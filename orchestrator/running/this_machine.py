@@ -65,7 +65,7 @@ class ThisMachine:
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
         """Return this machine once one of its devices has no sweep; torch is not imported for that.
 
-        If all are held: waits if `waits`, else raises SweepBusyError that names a holder.
+        If sweeps hold all: waits with `waits`, otherwise raises SweepBusyError naming a holder.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -182,7 +182,7 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Describe a holder if sweeps hold every visible GPU or, without GPUs, the CPU; else None."""
+    """Return one holder, as text, if sweeps hold all visible GPUs (without GPUs: the CPU), else None."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
     if not gpus and (needs_gpu or has_rocm):
@@ -195,7 +195,7 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
     """Hold these GPUs; if none, the CPU. With a finite `wait_s`, also wait for processes of others.
 
-    After `wait_s`, raises SweepBusyError for another sweep; trials beside other processes are marked.
+    Raises SweepBusyError if another sweep holds them after `wait_s`; trials beside other processes are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

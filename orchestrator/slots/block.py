@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds; return why they stopped, None if all members ended. Each has `budget_s`."""
+        """Time rounds, `budget_s` per member; return why they stopped, None if all members ended."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -126,7 +126,7 @@ class Running:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     pid: int = 0
     overlapped_s: float = 0.0
-    """Seconds of its one-time costs in which another process of the block paid its own, too."""
+    """Seconds of its one-time costs during which another process of the block paid such costs."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
     """CPUs on which the process took its turns; empty: all CPUs that it might use."""
@@ -162,8 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. A trial that runs alone after losses is recorded as a
-        crash if its server dies. Raises ServerError if the server of any other trial dies.
+        """Yield a record for each trial. After LOSSES lost attempts, a trial is recorded as a crash
+        if its server dies. Raises ServerError if the server of any other trial dies.
         """
         try:
             yield from self._measure()
@@ -232,7 +232,7 @@ class Block:
     def _meet(
         self, running: Running, members: list[Running], ready: list[Running]
     ) -> Iterator[RunRecord]:
-        """Have a process meet its shapes and join `members`. If it must run alone, end `ready`."""
+        """Have a process meet its shapes and join `members`. If it must run alone, end the processes in `ready`."""
         report = None if running.outcome else running.take(Turn(stage="meet"))
         if report is not None:
             members.append(running)
@@ -286,7 +286,7 @@ class Block:
             yield from records
 
     def _again(self, members: list[Running]) -> None:
-        """End these processes, and put their trials back, to be measured again and alone."""
+        """End these processes, and put their trials back; each will be measured again alone."""
         for member in members:
             if not member.outcome:
                 member.server.end(member.number)
@@ -295,7 +295,7 @@ class Block:
 
 
 def _may_start_beside(running: Running) -> bool:
-    """Return whether `running` may have another process beside it, or must run alone."""
+    """Return whether another process may start beside `running`."""
     cell = running.trial.cell
     return cell.may_end() and cell.state == PLAIN and _lost(running) is None
 
@@ -334,7 +334,7 @@ def _lacked_memory(running: Running) -> bool:
 def _dropped(records: Sequence[RunRecord]) -> bool:
     """Return whether a search may have dropped a cuDNN plan, as other processes held memory.
 
-    Then a logged workspace fits into the most memory that a process found free, not into the least.
+    It may if a logged workspace fits into the most memory that a process found free, not the least.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

@@ -25,11 +25,11 @@ class _Cell:
     waiting: deque[Trial] = field(default_factory=deque)
     """First trial of each of the cell's blocks that may not run yet, in the plan's order."""
     out: frozenset[str] = frozenset()
-    """Names of the configs that are raced out."""
+    """Names of the configs that lost the race."""
 
 
 class BlockQueue:
-    """Hands out a plan's blocks. With looks: all blocks up to one look, then open cells' up to the next.
+    """Hands out a plan's blocks. With looks: all up to one look, then those of open cells up to the next.
 
     Records are read when no block is left to hand out. So cells are judged together, and the order
     depends on plan and records alone. Open cells with fewer looks catch up first: a resumed sweep

@@ -71,7 +71,7 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers that a block has compared: a further block that compares them needs new ones."""
+        """Servers whose processes a block has compared; the next such block starts them anew."""
         self._ran_last = OWN
 
     @classmethod

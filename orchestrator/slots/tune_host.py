@@ -182,8 +182,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which Tune's trials keep their actors. Tune's default gives a waiting trial another's
-    actor and ends the actor that starts for it: a lost slot never returns. It also checks all trials per step.
+    """FIFO order in which Tune's trials keep their actors. By default Tune gives a waiting trial an old
+    actor and ends the new one that starts for it: a lost slot never returns. Tune also checks all trials per step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:

@@ -165,7 +165,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Return whether the kept choice is best: it saves time, and at least as much as on does."""
+        """Return whether the kept choice is best: it saves time, at least as much as benchmark on."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
@@ -334,7 +334,7 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     text = f"{counted(measured.rules, 'rule')}, {kept.step}"
     if measured.kept is not None:
         ends = interval(measured.kept_low, measured.kept_high, percent)
-        text += f"; it keeps {percent(measured.kept)}{ends} of what on gains"
+        text += f"; it keeps {percent(measured.kept)}{ends} of the gain with on"
         text += " in device time, as the loop is CPU-bound" if measured.kept_by == "device" else ""
     yield "Frozen", text
     if kept.cannot:

@@ -75,7 +75,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
 def suite_to_compare(
     options: AdviseOptions, errata: str | None, float64: bool = False
 ) -> SuiteSpec:
-    """Return a suite with benchmark off and on; with `errata`, also with off under these errata."""
+    """Return a suite with benchmark off and on; with `errata`, also off with these errata."""
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
@@ -106,7 +106,7 @@ def _from_store(options: AdviseOptions) -> Answer:
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
-    """Answer from the installed results, for each GPU model and input, with all else at its default."""
+    """Answer from the installed results for each GPU model and input; other settings are defaults."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",
@@ -192,5 +192,5 @@ def kept_choice(
 
 
 def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
-    """Return, of the rows for the requested start (container or warm), the one with most blocks."""
+    """Return the row with most blocks of those for the requested start (container or warm)."""
     return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)

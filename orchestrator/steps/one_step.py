@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
-import typer
 from pydantic import ValidationError
 
 from cudnn_sweep.analysis.results.advice import StoredCell
@@ -17,6 +16,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec, choose_suite, is_p
 from cudnn_sweep.orchestrator.planning.spelling import words_of
 from cudnn_sweep.orchestrator.running.run_sweep import planned_on
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, CellsOptions, TurnOptions
+from cudnn_sweep.orchestrator.steps.typed_inputs import one_input, read_inputs
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice, ListedSpec
@@ -31,8 +31,6 @@ from cudnn_sweep.workloads.cells.suite import (
     workload_names,
 )
 from cudnn_sweep.workloads.errors import CellsError
-from cudnn_sweep.workloads.models.inputs import Inputs
-from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
 from cudnn_sweep.workloads.survey import Survey, workload_facts
 from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
@@ -189,19 +187,12 @@ def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
 
 
 def blocks_minutes(left_s: float) -> float:
-    """Return the minutes for blocks, of `left_s` seconds that the command has left."""
+    """Return the minutes for blocks if the command has `left_s` seconds left."""
     return max(left_s - START_AND_END_S, LEAST_S) / 60
 
 
 def left_of_minutes_s(options: AdviseOptions | TurnOptions) -> float:
     return options.minutes * 60 - (monotonic() - options.began)
-
-
-def read_inputs(text: str | None) -> Inputs | None:
-    """Read `--inputs`. Raises LaunchFileError for values that a suite's `inputs` does not take."""
-    if text is None:
-        return None
-    return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
 
 
 def _read_expect(text: str | None) -> Expect | None:
@@ -210,21 +201,6 @@ def _read_expect(text: str | None) -> Expect | None:
         return None
     counts = text.replace("=", ": ")
     return read_strict_text(f"expect: {{{counts}}}", "--expect", ModelSpec).expect
-
-
-def one_input(texts: Sequence[str]) -> Shape | None:
-    """Return the sizes of `--input`, if given. Raises SpecError, for several inputs BadParameter."""
-    try:
-        shapes = [none_empty(parse_sizes(text)) for text in texts]
-    except ValueError as error:
-        raise SpecError(f"--input: {error}") from None
-    if len(shapes) > 1:
-        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
-        raise typer.BadParameter(
-            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
-            param_hint="--input",
-        )
-    return shapes[0] if shapes else None
 
 
 def _regime(options: AdviseOptions | TurnOptions) -> object:

@@ -4,27 +4,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from cudnn_sweep.analysis.answers.answer import STATES, Answer, State, formats
 from cudnn_sweep.orchestrator.errors import OutputError, SpecError, exit_code_of
-from cudnn_sweep.orchestrator.running.run_sweep import Place, open_results
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, TurnOptions
 from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.orchestrator.terminal.write_whole import is_stream, write_whole, written_anew
+
+if TYPE_CHECKING:
+    from cudnn_sweep.orchestrator.running.run_sweep import Place
 
 
 def answer_step(
     measure: Callable[..., Answer],
     options: AdviseOptions | TurnOptions,
     console: Console,
-    place: Place,
+    place: "Place",
     out: Console,
     *further: Any,
 ) -> int:
     """Measure, print the answer on `out`, and return the exit code. `further`: more arguments of `measure`."""
+    from cudnn_sweep.orchestrator.running.run_sweep import open_results
+
     with reported(options.write, measure.__name__, options.workload):
         if not options.measures_nothing:
             open_results(options.location, console)

@@ -24,7 +24,7 @@ WRITE = (
     "Repeat for more."
 )
 MinutesOption = Annotated[
-    float, typer.Option(min=0.1, help="Time to measure; less if it is decided earlier.")
+    float, typer.Option(min=0.1, help="Minutes to measure; fewer if decided earlier.")
 ]
 MinEffectOption = Annotated[
     float, typer.Option(min=0.001, max=1.0, help="The smallest slowdown that counts, as a share.")
@@ -72,7 +72,7 @@ class StepOptions(_Model):
         "contiguous"
     )
     direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
-    results: Annotated[str | None, "Folder or URL; overrides ./cluster.yaml (./results)."] = None
+    results: Annotated[str | None, "Folder or URL. Default: ./cluster.yaml's, or ./results."] = None
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
@@ -147,7 +147,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
     """Options in the order of their help: the model, the job, the step, and the answer."""
 
     freeze: Annotated[
-        str | None, "FILE.json", "Compare a kept choice with off and on: a file of `sweep freeze`."
+        str | None, "FILE.json", "File of `sweep freeze`: also compare its choice with off and on."
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
     reference: Annotated[
@@ -186,14 +186,14 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
-    minutes: Annotated[float, typer.Option(min=0.1, help="Time for benchmark off, on, frozen.")] = (
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time to measure off, on and frozen.")] = (
         5.0
     )
     # these three are no options of `sweep freeze`
     freeze: None = None
     from_store: Literal[False] = False
     reference: Literal[False] = False
-    output: Annotated[str | None, "FILE.json", "What to write.  [default: MODEL.json]"] = None
+    output: Annotated[str | None, "FILE.json", "File to write.  [default: MODEL.json]"] = None
     float64: Annotated[bool, "Also compare the results of off, on and frozen with float64."] = False
     check: Annotated[
         str | None,

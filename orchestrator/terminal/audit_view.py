@@ -96,7 +96,7 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
         new = f"{findings.new_in_last_tenth:,} in the last tenth of the calls"
         yield f"New convolutions were still arriving: {new}."
     else:
-        yield "No new one arrived in the last tenth of the calls."
+        yield "No new convolution arrived in the last tenth of the calls."
     with_benchmark = sum(each.calls_with_benchmark for each in found)
     told_apart = findings.calls - findings.not_told_apart
     yield f"benchmark was on in {with_benchmark:,} of {told_apart:,} calls."

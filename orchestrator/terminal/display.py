@@ -125,7 +125,7 @@ class Display:
         return "; ".join(filter(None, told))
 
     def share(self, progress: Progress) -> float:
-        """Return the done share of the trials or of the time limit, whichever is larger."""
+        """Return the share of trials recorded or of time elapsed, whichever is larger."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 

@@ -29,7 +29,7 @@ def as_row(cell: Cell) -> CellRow:
 def print_part(
     console: Console, chosen: Plan, options: LaunchOptions, slots: int | None, *, gpu: bool
 ) -> None:
-    """Print the part of a plan that this launch runs, its shard or the whole plan: each cell with its number of
+    """Print the part of a plan that this launch runs (its shard, or all). First come cells with their numbers of
     trials, then totals, contrasts and the estimated time. `slots`: number of slots, None if unknown.
     """
     plan = options.part(chosen)

@@ -126,7 +126,7 @@ class Summary:
         return list(slow_gpu_lines(self.store, self.session.sweep_id))
 
     def undecided(self) -> Iterator[str]:
-        """Yield lines on how many cells are decided, and how many more blocks decide another."""
+        """Yield lines on how many cells are decided, and how many more blocks would decide another."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
             yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
         yield from more_blocks(self.verdicts)
@@ -254,7 +254,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     """Yield lines on each cause of failed trials, with the command that runs one such trial alone."""
     progress, sweep_id = summary.progress, summary.session.sweep_id
     if progress.lost or progress.repeated:
-        yield f"{progress.lost} tries lost their worker; {progress.repeated} records came twice."
+        yield f"{progress.lost} attempts lost their worker; {progress.repeated} records came twice."
     by_cause: dict[tuple[str, str], list[Failure]] = {}
     for failure in progress.failures:
         by_cause.setdefault(cause(failure.status, failure.message), []).append(failure)
@@ -326,7 +326,7 @@ def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[st
     yield (
         f"Shard {session.shard}: {recorded} of its {len(own)} trials recorded; "
         f"{session.plan_trials - len(own)} belong to other shards; "
-        f"{len(there) - recorded} of these are here."
+        f"{len(there) - recorded} of these are recorded too."
     )
 
 
@@ -342,5 +342,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name, and each setting that both configs share, unless it is PyTorch's default."""
+    """Return the cell's name, and the settings that both configs share, except PyTorch's defaults."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

@@ -57,8 +57,8 @@ def test_a_neighbour_of_the_file_is_no_package_to_install(tmp_path: Path) -> Non
     with pytest.raises(WorkloadError) as error:
         import_named(f"{file}:Net")
     assert str(error.value) == (
-        f"{file} cannot be imported: neighbouring_parts is beside the file: start in {tmp_path}, "
-        "or add that folder to PYTHONPATH"
+        f"{file} cannot be imported: neighbouring_parts is beside the file: "
+        f"run sweep in {tmp_path}, or add {tmp_path} to PYTHONPATH"
     )
 
 

@@ -35,7 +35,7 @@ Call = Callable[..., Tensor]
 
 @dataclass(eq=False, slots=True)
 class Tally:
-    """Calls in one thread that agree in function, sizes, types and flags: in their key."""
+    """Calls with the same key: thread, function, sizes, types and flags."""
 
     plan: Convolution
     benchmark: bool
@@ -46,7 +46,7 @@ class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
         self.own = own
         self.called: defaultdict[int, int] = defaultdict(int)
-        """Number of calls by thread. A thread writes its own entry alone, so counting needs no lock."""
+        """Number of calls by thread. Each thread writes only its own entry, so no lock is needed."""
         self.not_told_apart = 0
         self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._tallies: dict[Any, Tally] = {}
@@ -220,7 +220,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return a call's input, its weight, and the arguments after its bias, with None for one left out."""
+    """Return a call's input, its weight, and the arguments after its bias; None for an omitted one."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)

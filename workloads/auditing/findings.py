@@ -64,7 +64,7 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """Shape of a model's input, the first float tensor of a call, or else the first integer one."""
+    """Shape of a model's input: a call's first float tensor, or else its first integer tensor."""
 
     shape: Sizes
     training: int
@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """For each dimension, what its size equals in all calls: a number, named input sizes."""
+    """For each dimension: the number and the named input sizes that equal it in all calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +108,7 @@ class Model:
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """How the script made it; None: unknown, e.g. a copy."""
+    """How the script made the model; None: unknown, as for a copy."""
     elements: int
     """Number of elements in all its parameters together."""
     parameters: tuple[str, ...]
@@ -120,7 +120,7 @@ class Model:
     convolutions: int = 0
     """Number of calls of convolutions within the model's calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs over its calls: whether a call recorded gradients, and its convolutions."""
+    """Distinct pairs over all calls: whether gradients were recorded, number of convolutions."""
     unseen: Literal["compiled"] | None
     """Why some or all of its convolutions are not seen; None: all are seen."""
     without_shape: int = 0
@@ -149,7 +149,7 @@ class Findings:
     not_told_apart: int
     """Number of calls without noted sizes: after 100,000 distinct calls, or without strides."""
     arrivals: tuple[tuple[int, int], ...]
-    """Pairs: a number of calls from the start, and of distinct convolutions among these calls."""
+    """Pairs: n, and the number of distinct convolutions in the first n calls."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]

@@ -1,4 +1,4 @@
-"""Notes how the script makes and calls its models, the modules that it calls outside of all others."""
+"""Notes how the script makes and calls its models: modules called outside of other modules."""
 
 import copyreg
 import inspect

@@ -72,7 +72,7 @@ def tanh(context: Context) -> TimedStep:
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=HEADS)
 def attention(context: Context) -> TimedStep:
-    """Scaled dot-product self-attention; in cuDNN if it can (half precision on a GPU)."""
+    """Scaled dot-product self-attention; in cuDNN if possible (half precision on a GPU)."""
 
     def attend(heads: torch.Tensor) -> torch.Tensor:
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH], set_priority=True):

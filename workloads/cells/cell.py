@@ -31,7 +31,7 @@ class Cell:
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
     placement: str = ""
-    """`strides` if older records, without this column, ran a convolution in another layout."""
+    """`strides` if records from before this column ran a convolution in another layout."""
 
     def under(self, config: Config) -> "Cell":
         """Return the cell with the config's layout and precision where these are not null."""
@@ -43,7 +43,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return the fields as JSON, without newer ones at their defaults, so that ids stay."""
+        """Return the fields as JSON, except those at their defaults: a new field changes no id."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:

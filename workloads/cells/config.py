@@ -1,4 +1,4 @@
-"""Config: settings of one process, applied to it and read back: cuDNN's flags, layout, precision and execution."""
+"""Config: cuDNN's flags, layout, precision and execution for one process; applies them and reads them back."""
 
 import os
 from collections.abc import Iterable
@@ -168,7 +168,7 @@ class Config:
         }
 
     def apply(self) -> None:
-        """Set variables, which must precede the first CUDA call, then flags; autograd's flag for this thread alone.
+        """Set variables and flags; call this before the first CUDA call. Autograd's flag holds in this thread alone.
 
         Flags are set as attributes: `cudnn.flags(benchmark=True)` would turn cuDNN off.
         """

@@ -155,9 +155,9 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last by strides alone, as none was in records before version 3.
+    """Return whether a convolution is channels_last by strides alone. No record before version 3 has one.
 
-    A network has such a convolution if its input has one channel or one pixel, or by `traits.by_strides`.
+    A network has such a convolution if `traits.by_strides`, or if its input has one channel or one pixel.
     """
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (
@@ -297,7 +297,7 @@ def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
 
 
 def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _Rule:
-    """Return a rule of the user's own. Raises WorkloadError for parameters that the rule does not take, or lacks."""
+    """Return a rule of the user's own. Raises WorkloadError for unknown or missing parameters."""
     wanted = traits.regime_parameters
     if wanted is None:
         raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
@@ -305,7 +305,7 @@ def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _R
     parameters = wanted | checked_numbers(f"regime {name}", types, numbers)
     missing = [parameter for parameter, value in parameters.items() if value is None]
     if missing:
-        raise WorkloadError(f"regime {name} needs {', '.join(missing)}: it has no default")
+        raise WorkloadError(f"regime {name} needs a value for {', '.join(missing)}")
     given = {key: float(value) for key, value in parameters.items() if value is not None}
     return _Rule(name=name, parameters=given, varies=set(traits.varies))
 

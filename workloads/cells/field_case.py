@@ -89,7 +89,7 @@ class FieldCase:
         return baseline, self._side(_pairs(self.candidate), candidate)
 
     def contrast(self) -> tuple[str, str]:
-        """Return for baseline and candidate the texts `key=value` in which they differ."""
+        """Return the `key=value` texts in which baseline and candidate differ, the baseline's first."""
         baseline = " ".join(f"{key}={self._usual(key)}" for key in _pairs(self.candidate))
         return baseline, self.candidate
 

@@ -71,7 +71,7 @@ class TrialRequest:
     measure: MeasureSpec
     seed: int
     compute_cache: str | None
-    """Folder for CUDA's compiled kernels; None: the folder that CUDA uses anyway."""
+    """Folder for CUDA's compiled kernels; None: CUDA's default folder."""
     reference: bool = False
     """Whether to compare the step's results with those in float64."""
 
@@ -92,7 +92,7 @@ class LogPass(measured.Logged):
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """For each operation of `logged_choices`, its calls in a step at every shape; empty: unknown."""
+    """For each operation of `logged_choices`, its calls in one step of every shape together; empty: unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Texts: each plan that ran although a rule of the config's errata bans it, and the rule."""
 

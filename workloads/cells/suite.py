@@ -153,7 +153,7 @@ class ProblemSpec(BaseModel):
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
             here = f"which is {sizes_text(tuple(n // 2 for n in added))} here"
-            odd = "which here adds one zero more at the end than at the start; no number does"
+            odd = "which here adds one zero more at the end than at the start; no number does that"
             raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
         return given
 
@@ -170,7 +170,7 @@ class ModelSpec(BaseModel):
     model_config = STRICT
 
     arguments: dict[str, JsonValue] = {}
-    """Keyword arguments of the class or function that makes it."""
+    """Keyword arguments of the model's class or function."""
     inputs: Inputs | None = None
     """What the model is called with, if not one float tensor of the cell's `input`. Tensors in order, or by name
     as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function
@@ -400,7 +400,7 @@ def too_many_trials(trials: int) -> str | None:
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    """Return the names of a suite's workloads, models and regimes of the user's own, for planning to look up."""
+    """Return the names that planning looks up: a suite's workloads, models, and the user's own regimes."""
     names = (
         name for axes in suite.cells for name in (*as_list(axes.workload), *_own_regimes(axes))
     )

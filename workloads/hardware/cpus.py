@@ -11,7 +11,7 @@ NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
-    """Return how many CPUs this process can keep busy; a container with a quota may see more."""
+    """Return how many CPUs this process can keep busy; under a quota it may see more CPUs."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
 

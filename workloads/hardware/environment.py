@@ -61,7 +61,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     """Return the environment of this process, with its first GPU or else its CPU.
 
     SWEEP_VERSION and SWEEP_COMMIT, if set, are version and commit, for code that is not installed or not in git.
-    Without CUDA, SWEEP_FAKE_GPU is the GPU model, to try out clusters of several models.
+    Without CUDA, SWEEP_FAKE_GPU names a GPU model, to try out clusters of several GPU models.
     """
     import torch
 

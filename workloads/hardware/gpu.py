@@ -46,7 +46,7 @@ def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]
 
 
 def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
-    """Return a GPU's UUID as in NVML; CUDA omits the prefix and may give a slice its GPU's."""
+    """Return a GPU's UUID as in NVML; CUDA omits the prefix and may give a slice the UUID of its GPU."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")

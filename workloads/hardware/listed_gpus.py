@@ -12,7 +12,7 @@ class ListedGpu:
     uuid: str
     """UUID as NVML writes it: `GPU-...`, or `MIG-...` for a slice."""
     name: str
-    """Model; a slice's includes its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Model and, for a slice, its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     card: str
     """UUID of the whole GPU, also if this is a slice of it."""
     card_index: int
@@ -68,9 +68,9 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 
 
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
-    """Return the UUID by NVML of the slice that CUDA uses, or None if NVML lists no such slice.
+    """Return NVML's UUID of the slice that CUDA uses, or None if NVML lists no such slice.
 
-    `cuda_uuid`: without prefix, the slice's UUID or its whole GPU's. CUDA takes a GPU's first visible slice.
+    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. On a GPU, CUDA uses the first visible slice.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]

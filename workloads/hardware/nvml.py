@@ -36,7 +36,7 @@ class NvmlGpu:
     """One GPU or slice. An answer is None if NVML, the driver, the GPU or the slice has none."""
 
     def __init__(self, uuid: str) -> None:
-        """Open the GPU. `uuid` is NVML's, GPU-... or MIG-... The first call in a process takes 7 ms."""
+        """Open the GPU with NVML's `uuid`: `GPU-...` or `MIG-...`. The first call in a process takes 7 ms."""
         try:
             pynvml.nvmlInit()
             self._handle: Any = pynvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -115,7 +115,7 @@ class NvmlMonitor:
 def open_monitor(
     kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
-    """Return NVML's monitor or a fake; None if `off`, or without NVML: trials do without a monitor then.
+    """Return NVML's monitor or a fake; None if `kind` is `off`, `uuid` is None or NVML does not answer.
 
     `our_pids`: our processes that use the GPU; None: this process alone.
     """

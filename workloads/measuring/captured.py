@@ -1,4 +1,4 @@
-"""A step as a CUDA graph of all its work, with one graph for each shape of its input."""
+"""A step whose whole work is replayed from CUDA graphs, one for each shape of its input."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class _Captured:
 
 
 class CapturedStep:
-    """Runs a step by copying inputs into a graph's tensors and replaying the graph, which a shape's first call makes.
+    """Runs a step by copying inputs into a graph's tensors and replaying the graph. A shape's first call captures it.
 
     A step first drops the previous step's gradients, so that the capture itself makes new ones.
     """

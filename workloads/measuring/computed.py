@@ -32,7 +32,7 @@ def compute(
 ) -> tuple[Computed, bool]:
     """Return fingerprints and errors of a new step's outputs and gradients, and whether all values are finite.
 
-    All random numbers come from `seed`. Errors need `reference`, and not too many `flops` in convolutions.
+    All random numbers come from `seed`. Errors are computed if `reference` is set and `flops` in convolutions are few.
     """
     torch.manual_seed(seed)
     step = workload.step(context)
@@ -124,7 +124,7 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 
 
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
-    """Return the L2 and the maximum error of `result`, relative to those norms of `exact`.
+    """Return the L2 and the maximum error of `result`, relative to the same norms of `exact`.
 
     If `exact` is zero but for rounding, both are relative to `typical`; if that is zero too, infinite.
     """

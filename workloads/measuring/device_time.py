@@ -34,8 +34,8 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    `after` is called before the capture and does the same work, perhaps fewer times, so that the
-    extra work of first calls, such as a search, is not captured.
+    The capture follows a call of `after`, which does the same work, perhaps fewer times. The extra
+    work of first calls, such as a search, is then not captured.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -69,7 +69,7 @@ def replay_ms(graph: Graph, replays: int) -> list[float]:
 def queued_ms(launch: Step, count: int) -> list[float]:
     """Return the device time of each of `count` calls of `launch`, which only queues the replay of a graph.
 
-    The device first waits until some replays are queued, so that no time contains that of queueing.
+    The device first waits until some replays are queued, so that the times do not include queueing.
     """
     torch.cuda._sleep(HEAD_START_CYCLES)
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * count)]
@@ -133,7 +133,7 @@ class Replays:
 
 
 class OwnReplays(Replays):
-    """Rounds of steps that replay graphs of their own. A step's time contains that of copying its inputs."""
+    """Rounds of steps that replay graphs of their own. A step's time includes copying its inputs."""
 
     source = "own_graph"
 
@@ -169,7 +169,7 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 def time_profiled(steps: list[Step]) -> Sampled | None:
     """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
 
-    The first call in a process takes 2 s. None if the profiler sees no kernel in a round.
+    Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []

@@ -28,7 +28,7 @@ def call_once(request: TrialRequest) -> None:
 
 @contextmanager
 def _expecting(cell: Cell) -> Iterator[None]:
-    """Raise WorkloadError if the first outermost module that the `with` block calls has other counts than expected."""
+    """Raise WorkloadError if the first model called in the block has unexpected parameter or convolution counts."""
     assert cell.model is not None and cell.model.expect is not None
     watch, inside, counted = StepWatch(), list[nn.Module](), dict[str, int]()
 

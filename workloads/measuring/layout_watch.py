@@ -69,7 +69,7 @@ class LayoutWatch(StepWatch):
         return result
 
     def _layer(self) -> str:
-        """Return path and class of the innermost running module; else `backward`, or empty outside backward."""
+        """Return the innermost running module's path and class; if none, `backward` in a backward pass, else empty."""
         modules: list[nn.Module] = []
         frame: FrameType | None = sys._getframe()
         while frame is not None:

@@ -1,4 +1,4 @@
-"""Runs a user's model and notes the convolutions of one pass, only in processes that end afterwards."""
+"""Runs a user's model, in a process that ends afterwards, and notes the operations of one forward pass."""
 
 import re
 from collections import Counter
@@ -162,6 +162,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Name the precision of a convolution in `dtype`; autocast leaves some in float32. None: it has no name."""
+    """Return the precision's name for a convolution in `dtype`, or None. Autocast leaves some of them in float32."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

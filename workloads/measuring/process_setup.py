@@ -23,7 +23,7 @@ COMPILED = "torch-compile"  # torch.compile's part of a compute cache
 def use_compute_cache(folder: Path, measured: Measurement) -> None:
     """Put the caches of CUDA, torch.compile and Triton in `folder`, before the process's first CUDA call.
 
-    Benchmark mode has some kernels compiled at run time, and CUDA's driver keeps them on disk. The caches outlive
+    In benchmark mode some kernels are compiled at run time, and CUDA's driver keeps them on disk. The caches outlive
     the process, so a cold cost means little unless it is known whether they were empty. Each (GPU, cell, config)
     has a folder of its own, never the user's `~/.nv`. The caches count as warm if an earlier trial had the folder.
     """

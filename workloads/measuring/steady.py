@@ -165,7 +165,7 @@ def measure_open(
     note_samples(timed, measured.wall)
     measured.wall.steady_wall_ms = fmean(timed.samples_ms)
     measured.wall.steady_wall_error = None  # shapes differ from step to step: nothing is repeated
-    measured.device.steady_device_note = "open loop: searches are part of it"
+    measured.device.steady_device_note = "open loop: device time would include searches"
     measured.loss_last = loss_of(result)
 
 

@@ -41,7 +41,7 @@ class ConvolutionWork:
 class StepWatch(TorchDispatchMode):
     """Notes the operations that run inside it: convolutions, with backend and work, and cuDNN's other operations.
 
-    `count_launches` returns a capture's launches so far. Calls after each operation find that operation's launches.
+    `count_launches`, called after each operation, returns the number of launches that the capture has so far.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -106,14 +106,14 @@ class StepWatch(TorchDispatchMode):
 
 
 def _key(argument: Any) -> Hashable:
-    """Return a key for a call's arguments, equal if calls share a plan in PyTorch's cuDNN cache."""
+    """Return a key of a call's arguments; calls that share a plan in PyTorch's cuDNN cache have equal keys."""
     if isinstance(argument, torch.Tensor):
         return argument.shape, argument.stride(), argument.dtype
     return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument
 
 
 def _route(*convolution: Any) -> str:
-    """Return the name in torch's `ConvBackend` of the backend selected for these arguments of `aten.convolution`."""
+    """Return the backend that torch selects for these arguments of `aten.convolution`, as `ConvBackend` names it."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 

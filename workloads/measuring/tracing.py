@@ -61,7 +61,7 @@ class TracedConvolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedOperation:
-    """One operation of a forward pass, with the layouts of its tensors from three dimensions up."""
+    """One operation of a pass, with the layouts of its tensors that have three or more dimensions."""
 
     name: str
     layer: str
@@ -70,7 +70,7 @@ class TracedOperation:
     returns: list[str]
     """Layouts of the tensors that it wrote; a view writes none."""
     lost_by: int | None
-    """Number of the operation that lost its input's layout, maybe itself; None: no loss."""
+    """Number of the operation (maybe this one) that lost the input's layout; None: no loss."""
     loses: bool
     """Whether it is the first to lose channels_last, in its output or by a conversion inside."""
     pays: bool
@@ -82,7 +82,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Group operations with `pays` by `lost_by`; a loss that itself takes time has a group, too."""
+    """Group operations with `pays` by `lost_by`; one that `loses` by converting has a group, too."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

@@ -210,7 +210,7 @@ def time_cold(
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
     """Run the step once, synchronised; return the times of the call and of its parts, and its result.
 
-    `forward_ms` ends at the first backward pass; `backward_ms` sums all such passes; only `ms` has the rest.
+    `forward_ms` ends at the first backward pass; `backward_ms` sums the backward passes; `ms` is the whole call.
     """
     is_graph = isinstance(step.run, CapturedStep)  # a backward pass must not wait for the device
     device.synchronise()

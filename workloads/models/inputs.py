@@ -33,8 +33,8 @@ class TensorSpec(BaseModel):
     model_config = STRICT
 
     shape: list[Annotated[int, Field(ge=1, lt=2**31)] | SizeName]
-    """Numbers, and names of sizes of the cell's `input`, which regimes and `batch` vary: batch,
-    channels, and length, or height and width, or depth, height and width. `[]` is a scalar."""
+    """Numbers, or names of the cell's `input` sizes: batch, channels, and length, or height and width,
+    or depth, height and width. Regimes and `batch` vary named sizes. `[]` is a scalar."""
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
     """Default: floating point, in the cell's precision and layout."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None

@@ -59,7 +59,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Describe a layer's input, or joined tensors, of wrong sizes; empty for any other error."""
+    """Describe the layer's input or joined tensors whose sizes do not fit; empty for any other error."""
     root = _root(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))

@@ -20,7 +20,7 @@ LAYERS: dict[int, tuple[Layer, Layer, Layer]] = {
 class UNet(nn.Module):
     """Maps images (N, in_channels, H, W), or volumes, with sides of at least 16 to scores (N, classes, H, W).
 
-    Unlike the paper's, convolutions are padded: scores have the images' sides, rounded down to a multiple of 16.
+    Convolutions are padded, unlike in the paper: scores have the images' sides, rounded down to a multiple of 16.
     """
 
     def __init__(

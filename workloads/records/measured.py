@@ -18,7 +18,7 @@ def column(meaning: str) -> Any:
 class ColdShape:
     """The cold cost of one input shape: wall times of its first two calls, with the device synchronised.
 
-    A call is forward until its backward pass begins, if it has one; time after that pass is the optimiser's.
+    The forward part of a call ends where its backward pass begins, if any; what follows that pass is the optimiser.
     """
 
     shape: Annotated[list[int], "the input's sizes"]
@@ -32,7 +32,7 @@ class ColdShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """One launch of a step, of a kernel or a memory operation; listed in the order of launches."""
+    """One launch of a kernel or a memory operation by a step; listed in the order of launches."""
 
     name: Annotated[str, "name in the driver, mangled if C++"]
     operation: Annotated[str | None, "PyTorch's operation that launched it; null where unknown"]
@@ -130,7 +130,7 @@ class SteadyWall:
     steady_wall_samples_ms: list[float] | None = column(
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)"
     )
-    steady_wall_rounds: list[int] | None = column("each sample's round, shared by its block")
+    steady_wall_rounds: list[int] | None = column("number of each sample's round in its block")
     steady_wall_ms: float | None = column(
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)"
     )
@@ -152,7 +152,7 @@ class SteadyDevice:
     steady_device_samples_ms: list[float] | None = column(
         "device time per iteration without launch gaps: of each replay, or of a turn's replays"
     )
-    steady_device_rounds: list[int] | None = column("each sample's round, shared by its block")
+    steady_device_rounds: list[int] | None = column("number of each sample's round in its block")
     steady_device_ms: float | None = column("median of the samples")
     steady_device_p10_ms: float | None = column("10% of the samples are below")
     steady_device_p90_ms: float | None = column("90% of the samples are below")
@@ -170,7 +170,7 @@ class Ran:
         "part of each shape's calls in `cold` that torch.compile, or capturing its graph, took"
     )
     cold_compiles: list[int] | None = column(
-        "compilations in each shape's calls; recompilations after the first"
+        "compilations in each shape's calls; after the first shape, recompilations"
     )
     compiled_graphs: int | None = column("graphs that torch.compile made of the model")
     graph_breaks: list[str] | None = column("distinct reasons why torch.compile split the model")
@@ -197,9 +197,9 @@ class Choice:
     )
     cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
     convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
-    convolution_bytes: int | None = column("convolutions' least bytes: each operand per direction")
+    convolution_bytes: int | None = column("least bytes moved: each operand once in each direction")
     roofline_ms: float | None = column("convolutions' least time, each at its limiting ceiling")
-    roofline_share: float | None = column("roofline_ms / device time (wall time without CUDA)")
+    roofline_share: float | None = column("roofline_ms / device time (if unknown, wall time)")
     kernels_source: str | None = column("graph (the timed process's own) or profiler")
     kernels_note: str | None = column("why kernels are unknown, or not from the graph")
     kernels: list[Kernel] | None = column("kernels that the step launches, in order")
@@ -248,7 +248,7 @@ class Logged:
     logged_choices: list[LoggedChoice] | None = column(
         "entries of cuDNN's log about each convolution's first call"
     )
-    logged_searches: int | None = column("how many logged convolutions had plans timed")
+    logged_searches: int | None = column("logged convolutions whose plans were timed")
     logged_workspace_bytes: int | None = column("largest workspace of the chosen plans")
     logged_largest_workspace_bytes: int | None = column("largest workspace of plans in searches")
     logged_plans_dropped: int | None = column("plans in searches too large for the free memory")

@@ -69,8 +69,8 @@ class Asked:
         "trials of the plan, at most; a sweep with as many keys, not counting repeats, is complete",
     ]
     plan_cells: Annotated[int, "cells in the plan"]
-    plan_blocks: Annotated[int, "blocks in the plan, with `looks` at most"]
-    looks: Annotated[list[int] | None, "blocks after which a cell may be decided; null: fixed"]
+    plan_blocks: Annotated[int, "blocks in the plan; an upper limit with `looks`"]
+    looks: Annotated[list[int] | None, "block counts after which a cell may be decided; null: none"]
     shard: Annotated[int | None, "part of the plan that its launch ran, from 1; null: all of it"]
     shards: Annotated[int | None, "into how many parts the plan was split"]
     suite: Annotated[str, "name of the suite, or `inline`"]
@@ -118,7 +118,7 @@ class Asked:
     repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
     software: Annotated[
         str | None,
-        "environment whose Python measured, as last_good, in a sweep that interleaves two; null: "
+        "environment whose Python ran, such as last_good, if the sweep interleaves two; null: "
         "the launch's own",
     ]
 
@@ -215,8 +215,8 @@ class RunRecord(
 
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the first line of the trial's code"]
-    one_time_s: Annotated[float | None, "CUDA context, libraries, first backward, on other work"]
-    overlapped_s: Annotated[float | None, "part of one_time_s while others of its block paid too"]
+    one_time_s: Annotated[float | None, "CUDA context, libraries, first backward of unrelated work"]
+    overlapped_s: Annotated[float | None, "part of one_time_s while others of its block had theirs"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]
@@ -232,7 +232,7 @@ class RunRecord(
         "block, or after a process of another `software`",
     ]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
-    ended_at: Annotated[datetime, "when that process was gone, UTC"]
+    ended_at: Annotated[datetime, "when the trial's process was gone, UTC"]
 
     # environment
     device: Annotated[str, "cuda or cpu"]
@@ -249,7 +249,7 @@ class RunRecord(
     ray: Annotated[str, "Ray's version", SOFTWARE]
     python: Annotated[str, "Python's version", SOFTWARE]
     os: Annotated[str, "operating system and kernel"]
-    host: Annotated[str, "name of the machine that measured, and a mark of its boot"]
+    host: Annotated[str, "name of the machine that measured, and a hash of its boot id"]
     slot: Annotated[str, "what measured: the GPU's UUID, else host and number of the slot"]
     cpu_model: Annotated[str | None, "the processor's model; null if unknown"]
     cpu_cores: Annotated[int, "CPU cores the trial's process might use"]

@@ -36,7 +36,7 @@ class Fresh(SpatialRegime):
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order; in an open loop each size comes once, then they end."""
+        """Yield the shapes in order; in an open loop they end after each size has come once."""
         yield from self._drawn(base) if self.period(base) is None else super().stream(base)
 
     def _drawn(self, base: Shape) -> Iterator[Shape]:

@@ -15,7 +15,7 @@ LEAST_LENGTHS = 1000  # that an open loop draws from: fewer would end before its
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths(SpatialRegime):
-    """Last sizes are log-normal around `median` × base, between `shortest` × base and the base.
+    """The last size is log-normal around `median` × base, between `shortest` × base and the base.
 
     With `buckets` 0, lengths are used as they come, in an open loop without repetitions. Otherwise
     they are padded to the next of `buckets` even steps up to the base size, with `draws` lengths
@@ -53,7 +53,7 @@ class Lengths(SpatialRegime):
         return tuple((*base[:-1], self._padded(round(length), base[-1])) for length in padded)
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order; without buckets each length comes once, then they end."""
+        """Yield the shapes in order; without buckets they end after each length has come once."""
         if self.buckets:
             yield from super().stream(base)
             return

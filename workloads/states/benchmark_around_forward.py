@@ -10,8 +10,8 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkAroundForward(State):
-    """`benchmark` is as the config has it in the forward pass, and off in the backward pass: somebody sets
-    it in a `with` block around the forward pass alone.
+    """`benchmark` has the config's value in the forward pass and is False in the backward pass, as in code that
+    sets it in a `with` block around the forward pass.
     """
 
     def surround(self, step: TimedStep, context: Context) -> TimedStep:

@@ -10,8 +10,8 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkToggled(State):
-    """`benchmark` is as the config has it in the first step, the third and so on, and off in the others:
-    somebody toggles it at each step.
+    """`benchmark` has the config's value in the first step, the third and so on, and is False in the others, as in
+    code that toggles it at each step.
     """
 
     def surround(self, step: TimedStep, context: Context) -> TimedStep:

@@ -133,4 +133,4 @@ def from_json(text: str) -> NightOutcome:
             row["key"] = {name: row[name] for name in OF_THE_KEY}
         return OUTCOME.validate_python(values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ReportError(f"no night's JSON: {error}") from error
+        raise ReportError(f"not the JSON of a night: {error}") from error

@@ -41,7 +41,7 @@ class Page:
     title: str
     about: str
     questions: tuple[str, ...]
-    """Names of the questions that the page answers; their SQL alone decides."""
+    """Names of the questions that the page answers; their SQL makes all judgements."""
     noun: str
     """What one paragraph is about, such as a claim, for counts in the headline."""
     groups: Mapping[str, str]

@@ -7,9 +7,9 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import percent
 
 ABOUT = (
-    "A verdict carries over if both sides decided alike (helps, hurts, equivalent). A direction is "
+    "A verdict carries over if both sides decided alike (helps, hurts, equivalent, fails). A direction is "
     "known if the interval excludes 1. Choices are a config's most common kernels. Shares have 95% "
-    "intervals, which hold for cells like these, not random ones. A turned verdict is of one cell."
+    "intervals, which hold for cells like these, not for all cells. Each turned verdict is that of one cell."
 )
 SHARES, TURNED = "shares", "turned verdicts"
 

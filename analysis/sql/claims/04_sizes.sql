@@ -3,9 +3,9 @@
 --     outcome
 --
 -- Every cell under PyTorch's other settings. Where sizes stay, a cell holds if benchmark helps its
--- wall time; where sizes come back or are always new, if benchmark hurts it. For shapes at which a
--- step gets faster, the crossing stands beside: the iterations after which the search has paid. Its
--- baseline_value is the search's cost, its candidate_value what an iteration then saves, in ms.
+-- wall time; where sizes come back or are always new, if benchmark hurts it. Shapes at which a step
+-- gets faster have rows without outcome: iterations after which the search has paid for itself, its
+-- cost (baseline_value) and what an iteration then saves (candidate_value), both in ms.
 with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

@@ -1,12 +1,12 @@
--- What does benchmark do that is set later, or around the forward pass alone?
+-- What does benchmark do if it is set later, or around the forward pass alone?
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
 -- Cells in which benchmark helps if it is set before the first step. A cell holds if the whole
--- interval of its ratio with a later setting lies above the early one's: less was gained.
+-- interval of its ratio with benchmark set later lies above the interval with benchmark set early.
 -- `benchmark_later` sets it after the first step, `benchmark_around_forward` around the forward
--- pass alone. The cells with benchmark set before stand beside, and so do cells in which it gains
--- nothing at any time.
+-- pass alone. Rows without outcome: cells with benchmark set before the first step, and cells in
+-- which it gains nothing even then.
 with found as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

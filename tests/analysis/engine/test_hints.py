@@ -29,7 +29,7 @@ def test_a_misspelled_column_is_guessed(kept_store: Store) -> None:
         database.query("select surly from helps_or_hurts()")
     text = str(raised.value)
     assert text.startswith(
-        "the query failed: no column surly (did you mean surely?); near to it are "
+        "the query failed: no column surly (did you mean surely?); similar names: "
     )
     assert "Binder" not in text and "LINE" not in text
 

@@ -117,6 +117,6 @@ def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     assert lacking == [f"Net is made from config (Config), which no suite can write: {function}"]
     copied = replace(torchs, made=None, name="make.<locals>.Net", module="nets")
     assert why_no_suite(copied) == (
-        "No suite can name make.<locals>.Net (not on the top level of a file): put what makes it into a function "
-        "that returns the model, and name it: `workload: FILE.py:NAME`"
+        "No suite can name make.<locals>.Net (not on the top level of a file): put the code that makes it "
+        "into a function that returns the model, and name it: `workload: FILE.py:NAME`"
     )

@@ -36,6 +36,6 @@ def test_command_audits_each_rank(
     )
     audited = Audited(request=request, ended="itself", exit_code=0, findings=None, others=2)
     assert audited.unseen == (
-        "Not seen: processes with torch that the script started (2), and the flags set there. Audit what each of "
-        f"them runs: `torchrun --nproc-per-node 2 --no-python sweep audit {of_rank}`."
+        "Not seen: processes with torch that the script started (2), and the flags that they set. Audit what each "
+        f"of them runs: `torchrun --nproc-per-node 2 --no-python sweep audit {of_rank}`."
     )

@@ -96,7 +96,7 @@ def test_what_cannot_be_ended_ends_the_launch(
     watch._look()
     watch._look()
     assert ended == [RECORDER, ROOT]
-    assert "cannot be ended, stuck in the kernel: the launch ends" in capfd.readouterr().err
+    assert "cannot be killed: it is stuck in the kernel. The launch ends" in capfd.readouterr().err
     proc.is_in(RECORDER, SLEEPS)
     proc.is_in(ROOT, IN_KERNEL)
     watch._look()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import Answer
 from cudnn_sweep.analysis.results.advice import UNDECIDED
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
@@ -24,7 +25,7 @@ from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.steps.advice_text import answer_of
 from cudnn_sweep.orchestrator.steps.advising import advise, answered_of, suite_to_compare
-from cudnn_sweep.orchestrator.steps.sequence import answer_step
+from cudnn_sweep.orchestrator.steps.sequence import answer_step, deliver
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, FreezeOptions
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
 from tests.analysis.conftest import changed
@@ -64,6 +65,7 @@ def _said(
     options: FreezeOptions,
     operations: list[dict[str, float]],
     frozen_time: float = 0.5,
+    step: Callable[..., Answer] = freeze,
     **machine: Any,
 ) -> tuple[int, str, FakeProbe]:
     probe = FakeProbe(operations=operations)
@@ -74,26 +76,32 @@ def _said(
 
     out = Console(file=io.StringIO(), width=80, markup=False)
     quiet = Console(file=io.StringIO(), width=80)
-    code = answer_step(freeze, options, quiet, _machine(frozen_time, **machine), out, opened)
+    code = answer_step(step, options, quiet, _machine(frozen_time, **machine), out, opened)
     assert isinstance(out.file, io.StringIO)
     return code, out.file.getvalue(), probe
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder in which the choice was kept, and what was said."""
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Answer]:
+    """A folder in which the choice was kept, what was said, and the answer that says so."""
     folder = tmp_path_factory.mktemp("kept")
+    answers: list[Answer] = []
+
+    def step(*asked: Any) -> Answer:
+        answers.append(freeze(*asked))
+        return answers[0]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        code, text, _ = _said(_options(), FASTER)
+        code, text, _ = _said(_options(), FASTER, step=step)
     assert code == DONE
-    return folder, text
+    return folder, text, answers[0]
 
 
 @pytest.fixture
-def kept(once: tuple[Path, str], tmp_path: Path) -> str:
+def kept(once: tuple[Path, str, Answer], tmp_path: Path) -> str:
     """The same here; what was said."""
-    folder, text = once
+    folder, text, _ = once
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     return text.replace(str(folder), str(tmp_path))
 
@@ -245,17 +253,14 @@ def test_a_step_that_does_not_run_has_its_own_exit_code(tmp_path: Path) -> None:
     assert raised.value.exit_code == ExitCode.DOES_NOT_RUN
 
 
-def _unwritten(monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], None]) -> str:
-    """What a freeze prints if its file cannot be written at its end."""
+def _unwritten(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], None]
+) -> str:
+    """What a freeze with this answer prints if its file cannot be written at its end."""
     monkeypatch.setattr("cudnn_sweep.orchestrator.terminal.write_whole.os.link", link)
     out = Console(file=io.StringIO(), width=80, markup=False)
-
-    @contextmanager
-    def opened(planned: Planned, console: Console) -> Iterator[FakeProbe]:
-        yield FakeProbe(operations=FASTER)
-
     quiet = Console(file=io.StringIO(), width=80)
-    assert answer_step(freeze, _options(), quiet, _machine(0.5), out, opened)
+    assert deliver(answer, (), quiet, out, is_json=False)
     assert isinstance(quiet.file, io.StringIO)
     assert "sweep: cannot write batch_norm.json" in quiet.file.getvalue()
     assert isinstance(out.file, io.StringIO)
@@ -264,20 +269,20 @@ def _unwritten(monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], Non
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_no_torn_file_and_the_answer_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    once: tuple[Path, str, Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(made: Path, file: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "rename", full)
-    assert "Keep the choice" in _unwritten(monkeypatch, full)
+    assert "Keep the choice" in _unwritten(once[2], monkeypatch, full)
     assert not list(tmp_path.glob("*.json"))
     assert not list(tmp_path.glob(".batch_norm.json.*"))
 
 
 @pytest.mark.slow
 def test_a_file_of_another_freeze_meanwhile_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    once: tuple[Path, str, Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link
 
@@ -285,7 +290,7 @@ def test_a_file_of_another_freeze_meanwhile_stays(
         file.write_text("another's")
         link(made, file)
 
-    assert "Keep the choice" in _unwritten(monkeypatch, late)
+    assert "Keep the choice" in _unwritten(once[2], monkeypatch, late)
     assert (tmp_path / "batch_norm.json").read_text() == "another's"
 
 

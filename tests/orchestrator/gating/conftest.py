@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from cudnn_sweep.orchestrator.gating import bisect, gate
+from cudnn_sweep.orchestrator.gating import bisect, gate, repository
 from tests.fake_machine import (
     FakeEffect,
     FakeMachine,
@@ -25,6 +25,14 @@ def made_up(*effects: FakeEffect, scatter: float = 0.003, seed: int = 0) -> Fake
     noise = FakeNoise(night=0.0, process=scatter)
     script = FakeScript(noise=noise, effects=list(effects), seed=seed)
     return FakeMachine(script=script, night=date(2026, 1, 1))
+
+
+@pytest.fixture(autouse=True)
+def _git_without_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function to call in the child makes Python fork, which takes 50 ms of a process as large as that of
+    all tests. That git ends with its gate, a gate in a process of its own shows.
+    """
+    monkeypatch.setattr(repository, "die_with_parent", None)
 
 
 @pytest.fixture

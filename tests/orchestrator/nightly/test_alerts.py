@@ -173,7 +173,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
 @pytest.mark.parametrize(
     ("what", "first", "reason", "said"),
     [
-        ("conv", "2026-11-02", "so", "--accept conv: no alert of night-2026-11-02-lab is of such"),
+        ("conv", "2026-11-02", "so", "--accept conv: no alert of night-2026-11-02-lab has this"),
         ("failure", None, "so", "--accept failure: needs --from DATE"),
         ("failure", "2026-11-02", " ", "failure: needs --from DATE.* and --reason TEXT"),
         ("failure", "soon", "so", "--from soon: found no date"),
@@ -219,7 +219,7 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
 @pytest.mark.measuring
 def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: RunNight) -> None:
     """On the machine that it measured: here the fake one says that it is this one."""
-    with ForkServer() as server:
+    with ForkServer(survey_only=True) as server:
         device = survey(server, ["conv"]).environment.gpu
     script = {
         "gpu": device,

@@ -7,7 +7,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.process.client import ForkServer, call_models
-from cudnn_sweep.orchestrator.steps.one_step import read_inputs
+from cudnn_sweep.orchestrator.steps.typed_inputs import read_inputs
 from cudnn_sweep.workloads.errors import TRY
 from tests.makers import MakePlan
 from tests.workloads.made_up_failures import FAILURES, NETS

@@ -198,7 +198,7 @@ def test_the_first_five_causes_are_shown_each_with_the_command_of_one_trial(
     console, options = Console(record=True, width=300), LaunchOptions(file=None)
     print_summary(console, summary, night.store.location, options)
     lines = console.export_text().splitlines()
-    assert "2 tries lost their worker; 1 records came twice." in lines
+    assert "2 attempts lost their worker; 1 records came twice." in lines
     told = [line for line in lines if line.startswith("crash in ")]
     assert told[0] == "crash in 2 trials of 1 cell: cause 0"
     assert told[1:] == [

@@ -1,0 +1,33 @@
+"""`--input` and `--inputs`: what is typed of a model's inputs."""
+
+from collections.abc import Sequence
+
+import typer
+
+from cudnn_sweep.cluster.strict_yaml import read_strict_text
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.workloads.cells.suite import ModelSpec
+from cudnn_sweep.workloads.models.inputs import Inputs
+from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
+
+
+def one_input(texts: Sequence[str]) -> Shape | None:
+    """Return the sizes of `--input`, if given. Raises SpecError, for several inputs BadParameter."""
+    try:
+        shapes = [none_empty(parse_sizes(text)) for text in texts]
+    except ValueError as error:
+        raise SpecError(f"--input: {error}") from None
+    if len(shapes) > 1:
+        tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
+        raise typer.BadParameter(
+            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
+            param_hint="--input",
+        )
+    return shapes[0] if shapes else None
+
+
+def read_inputs(text: str | None) -> Inputs | None:
+    """Read `--inputs`. Raises LaunchFileError for values that a suite's `inputs` does not take."""
+    if text is None:
+        return None
+    return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs
