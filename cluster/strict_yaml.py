@@ -171,7 +171,7 @@ def _read_text(file: Path) -> str:
 
 
 def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
-    """Add a node and all nodes in it to the document at key path `at`; return it as plain data."""
+    """Return a node as plain data; add it and all nodes in it to the document at key path `at`."""
     if len(at) > MAX_DEPTH:
         raise MaxDepthExceededError(problem_mark=node.start_mark)
     if len(document.values) > MAX_VALUES:

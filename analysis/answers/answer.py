@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from cudnn_sweep.analysis.engine.declared import declared
+
+if TYPE_CHECKING:
+    from cudnn_sweep.analysis.results.marked import MarkedColumn
 
 State: TypeAlias = Literal[
     "fine",
@@ -50,6 +53,11 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
     """Whether the section is for readers who want more."""
+
+    @classmethod
+    def of(cls, columns: "Sequence[MarkedColumn]") -> Self:
+        rows = zip(*(column.whole for column in columns), strict=True)
+        return cls(head=[column.name for column in columns], rows=list(rows))
 
     @property
     def is_empty(self) -> bool:

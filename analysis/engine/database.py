@@ -28,8 +28,9 @@ from cudnn_sweep.analysis.engine.prelude import (
     question_macros,
 )
 from cudnn_sweep.analysis.engine.queries import NamedQuery, Value, literal, load_query
-from cudnn_sweep.analysis.engine.settings import with_config
+from cudnn_sweep.analysis.engine.settings import sql_type, with_config
 from cudnn_sweep.analysis.errors import QueryError, did_you_mean
+from cudnn_sweep.analysis.store.schema import arrow_schema
 from cudnn_sweep.analysis.store.snapshot import Snapshot
 from cudnn_sweep.analysis.store.store import LISTINGS
 from cudnn_sweep.analysis.store.stored import Stored, has_lost
@@ -108,12 +109,14 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows without `kernels`, if they are at most HELD_ROWS, to answer many questions faster."""
+        """Copy the rows, with null as `kernels`, if they are at most HELD_ROWS, to answer many questions faster."""
 
         def copy() -> None:
             self._show_records()
             if FEW_ROWS < self._snapshot.rows <= HELD_ROWS:
-                self._copy_records("* exclude (kernels)")  # ten times as large as all other columns
+                kind = sql_type(arrow_schema().field("kernels").type)
+                # ten times as large as all other columns
+                self._copy_records(f"* replace (null::{kind} as kernels)")
 
         self._retried(copy)
 
@@ -285,7 +288,7 @@ def close_idle() -> None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small: then planning takes most of the time, a sixth more with idle threads."""
+    """Return whether the store is small: DuckDB then mostly plans, and idle threads add a sixth of the time."""
     return snapshot.rows <= FEW_ROWS
 
 

@@ -134,7 +134,7 @@ class NamedQuery:
         return self.values({name: known[name].parse(text) for name, text in given.items()})
 
     def prepared(self, given: Mapping[str, Value]) -> str:
-        """Return the question as PREPARE and EXECUTE, for plain DuckDB that ran the prelude."""
+        """Return the question as PREPARE and EXECUTE, for plain DuckDB after `prelude_sql`."""
         values = [f"{name} := {literal(value)}" for name, value in self.values(given).items()]
         execute = f"EXECUTE q({', '.join(values)});" if values else "EXECUTE q;"
         return f"PREPARE q AS\n{self.sql.rstrip().rstrip(';')};\n{execute}\n"

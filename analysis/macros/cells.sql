@@ -143,6 +143,11 @@ where
     (of_sweep is null or records.sweep_id glob of_sweep)
     and (flag is null or records.status <> 'raced_out');
 
+-- A key of what a verdict is about. It is short, as the settings of a freeze fill a kilobyte.
+create or replace macro place_of(
+    cell_id, env_hash, software_hash, workload_hash, other_settings
+) as md5(concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings));
+
 -- Whether times are doubtful. Power limits and unsettled clocks do not count: the work causes them.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

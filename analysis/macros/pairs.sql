@@ -156,7 +156,7 @@ with trials as (from contrast_trials(flag, from_value, to_value, of_sweep)),
 
 reasons as (
     select
-        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
+        place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         no_effect_reason(
             flag,
             any_value(device),
@@ -216,7 +216,7 @@ select
     least(baseline_steps, candidate_steps) as fewer_steps
 from joined
 inner join reasons
-    on concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) = place;
+    on place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) = place;
 
 -- 3. The same rows with comparable times. Times in turns are moved so that their ratio is the
 -- median over rounds. `pairing` is paired, doubtful, split (on two slots or in two launches) or

@@ -44,7 +44,7 @@ create or replace macro contrast_figures(
 ) as table
 with processes as (
     select
-        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
+        place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         setting,
         count(fingerprint) as processes,
         count(distinct fingerprint) as distinct_results,

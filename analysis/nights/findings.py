@@ -253,7 +253,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return, for each metric, findings with similar ratios, if most series of the metric have one."""
+    """For each metric, return findings of similar ratio, if most of its series have such a finding."""
     members: list[Finding] = []
     for name in {finding.key.metric for finding in findings}:
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -83,13 +83,17 @@ def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCe
     """Return a label for each verdict: the cell's name, the other settings that not all verdicts
     have, and whether processes took turns, if verdicts differ in that."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
-    settings = [set(texts_in(verdict.other_settings).items()) for verdict in verdicts]
-    common = set.intersection(*settings)
+    settings = {line: {*texts_in(line).items()} for line in {v.other_settings for v in verdicts}}
+    common = set.intersection(*settings.values())
+    own = {
+        line: ["=".join(pair) for pair in sorted(pairs - common)]
+        for line, pairs in settings.items()
+    }
     labels = []
-    for verdict, pairs in zip(verdicts, settings, strict=True):
-        own = ["=".join(pair) for pair in sorted(pairs - common)]
+    for verdict in verdicts:
         method = [METHODS[verdict.in_turns]] if len(ways) > 1 else []
-        labels.append(" ".join([cells[verdict.key].label, *own, *method]))
+        words = cells[verdict.key].label, *own[verdict.other_settings], *method
+        labels.append(" ".join(words))
     return added(labels, [f"({verdict.loop_kind} loop)" for verdict in verdicts])
 
 

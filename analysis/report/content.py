@@ -71,8 +71,6 @@ def gather(
     contrasts: Iterable[Contrast],
     min_effect: float,
 ) -> Content:
-    choices = database.query(CHOICES)
-    database.hold_rows()
     cells = named(_own(database, "cells"))
     answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
     compared = [answer for answer in answers if answer.cells]
@@ -84,7 +82,7 @@ def gather(
         time_shares=TimeShare.among(database),
         sweeps=database.ask("sweeps"),
         failures=database.ask("failures").drop_columns(["last_output"]),
-        choices=choices,
+        choices=database.query(CHOICES),
         environments=database.ask("environment"),
         trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
         torn_files=database.torn_files,  # with those that the questions above found

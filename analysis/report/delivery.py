@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import compress
@@ -47,8 +47,9 @@ def as_html(payload: Payload) -> str:
     drawn = figures()
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
-    used = {name: _used(name, payload.tables[name], drawn, named) for name in LARGE}
-    tables = {name: _by_column(sheet) for name, sheet in {**payload.tables, **used}.items()}
+    tables = {
+        name: _by_column(_used(name, sheet, drawn, named)) for name, sheet in payload.tables.items()
+    }
     return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
         style=css() + text_of("report.css"),
@@ -58,24 +59,29 @@ def as_html(payload: Payload) -> str:
     )
 
 
-def _used(name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]) -> Sheet:
-    """Keep a table's columns that the page uses; for a table in DRAWN, the rows that charts draw."""
-    needs = [{*figure.needs} & {*sheet.columns} for figure in drawn if figure.table == name]
-    places = [[*map(sheet.columns.index, names)] for names in needs]
-    kept = [column in named for column in sheet.columns]
-    rows = [
-        [*compress(row, kept)]
-        for row in sheet.rows
-        if name not in DRAWN or any(all(row[at] is not None for at in needed) for needed in places)
+def _used(
+    name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]
+) -> dict[str, Sequence[Scalar]]:
+    """Return a table's columns that the page uses; of a table in DRAWN, the rows that charts draw."""
+    kept = [column for column in sheet.columns if name not in LARGE or column in named]
+    columns = {column: sheet.column(column) for column in kept}
+    if name not in DRAWN:
+        return columns
+    needed = [
+        zip(*(columns[need] for need in figure.needs if need in columns), strict=True)
+        for figure in drawn
+        if figure.table == name
     ]
-    return Sheet(columns=[*compress(sheet.columns, kept)], rows=rows)
+    is_drawn = [any(None not in row for row in rows) for rows in zip(*needed, strict=True)]
+    return {column: [*compress(values, is_drawn)] for column, values in columns.items()}
 
 
-def _by_column(sheet: Sheet) -> dict[str, object]:
+def _by_column(columns: Mapping[str, Sequence[Scalar]]) -> dict[str, object]:
     """Return a table by column, with each value once: few values fill thousands of rows."""
-    packed = [*map(_each_once, zip(*sheet.rows, strict=True))]
+    packed = [*map(_each_once, columns.values())]
     values, places = zip(*packed, strict=True) if packed else ((), ())
-    return {"columns": sheet.columns, "rows": len(sheet.rows), "values": values, "places": places}
+    rows = len(next(iter(columns.values()), ()))
+    return {"columns": [*columns], "rows": rows, "values": values, "places": places}
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
@@ -106,6 +112,8 @@ def escaped_json(data: object) -> str:
 
 def _fields(value: Any) -> dict[str, object]:
     """Return a dataclass as a dict without copying; `asdict` would copy all numbers of all tables."""
+    if isinstance(value, Sheet):
+        return {"columns": value.columns, "rows": value.rows}
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -139,30 +147,26 @@ def as_markdown(payload: Payload) -> str:
     if payload.warnings:
         parts += ["## Warnings", _listed(payload.warnings)]
     environments = payload.tables["environments"]
-    if environments.rows:
-        titles = {name: name for name in environments.columns}
-        parts += ["## Environment", escaped_line(payload.cost), _table(environments, titles)]
+    if environments.columns:
+        columns = {name: environments.column(name) for name in environments.columns}
+        parts += ["## Environment", escaped_line(payload.cost), _table(columns)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
 def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str]:
-    place = verdicts.columns.index("contrast")
-    mine = [row for row in verdicts.rows if row[place] == number]
     first, more = contrast.sentences[:FIRST_SENTENCES], contrast.sentences[FIRST_SENTENCES:]
+    is_mine = [each == number for each in verdicts.column("contrast")]
+    mine = {column: [*compress(verdicts.column(column), is_mine)] for column in SHOWN}
     return [
         f"## {escaped_line(contrast.name)}",
         *map(escaped_line, [contrast.headline, *first]),
-        _table(Sheet(columns=verdicts.columns, rows=mine), SHOWN),
+        _table({SHOWN[column]: values for column, values in mine.items()}),
         _listed([*more, *contrast.left_out]),
     ]
 
 
-def _table(sheet: Sheet, titles: dict[str, str]) -> str:
-    kept = {}
-    for name, title in titles.items():
-        values = [row[sheet.columns.index(name)] for row in sheet.rows]
-        if any(value is not None for value in values):
-            kept[title] = values
+def _table(columns: Mapping[str, Sequence[Scalar]]) -> str:
+    kept = {title: values for title, values in columns.items() if {*values} - {None}}
     return to_markdown(pa.table(kept))
 
 

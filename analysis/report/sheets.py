@@ -4,12 +4,12 @@ In a row, `cell` is an index into the table `cells`, and `contrast` is an index 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS
+from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS, ReportCell
 from cudnn_sweep.analysis.report.content import CHOICE, Content, JudgedCell
 from cudnn_sweep.analysis.results.short_texts import short_names
 from cudnn_sweep.analysis.results.verdicts import CACHES, CellKey, payback
@@ -18,6 +18,7 @@ from cudnn_sweep.analysis.words import cudnn_version
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = dict[str, Any]
 
+PLAIN = {str, int, bool, type(None)}  # types of values that are JSON as they are
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_FAILURES = 200  # most failures listed; all are counted
 SHOWN = {
@@ -41,8 +42,20 @@ SHOWN = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheet:
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Scalar]]
+    answered: Mapping[str, Sequence[Any]]
+    """Values by column. They become JSON values when they are read, as no format shows them all."""
+
+    @property
+    def columns(self) -> list[str]:
+        return [*self.answered]
+
+    @property
+    def rows(self) -> list[tuple[Scalar, ...]]:
+        return [*zip(*map(self.column, self.answered), strict=True)]
+
+    def column(self, name: str) -> Sequence[Scalar]:
+        values = self.answered[name]
+        return values if {*map(type, values)} <= PLAIN else [*map(plain, values)]
 
 
 def sheets(content: Content) -> dict[str, Sheet]:
@@ -53,15 +66,14 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
     answers = list(_answers(content, numbers))
     return {
-        "cells": _sheet(_cells(content)),
-        "verdicts": _sheet(_verdict(about, judged) for about, judged in answers),
+        "cells": _sheet(map(_cell, content.cells), VERSIONS[1:]),
+        "verdicts": _sheet((_verdict(about, judged) for about, judged in answers), OF_CELL),
         "paybacks": _sheet(
-            _besides_cell(vars(row)) | about
-            for about, judged in answers
-            for row in judged.paybacks.values()
+            (vars(row) | about for about, judged in answers for row in judged.paybacks.values()),
+            OF_CELL,
         ),
         "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
-        "trials": _sheet(map(_besides_cell, of_cells(content.trials.to_pylist()))),
+        "trials": _sheet(of_cells(content.trials.to_pylist()), OF_CELL),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _sheet(content.sweeps.to_pylist()),
         "failures": _sheet(content.failures.slice(0, MOST_FAILURES).to_pylist()),
@@ -70,7 +82,7 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 def plain(value: object) -> Scalar:
     """Return a value for JSON: NaN and infinity as null, lists and other types as text."""
-    if value is None or isinstance(value, (str, int)):  # most values: a report has millions
+    if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
@@ -81,20 +93,18 @@ def plain(value: object) -> Scalar:
     return str(value)
 
 
-def _sheet(rows: Iterable[Row]) -> Sheet:
+def _sheet(rows: Iterable[Row], without: Collection[str] = ()) -> Sheet:
     listed = list(rows)
-    columns = tuple(listed[0]) if listed else ()
-    return Sheet(columns=columns, rows=[[plain(row[name]) for name in columns] for row in listed])
+    names = [name for name in (listed[0] if listed else ()) if name not in without]
+    return Sheet(answered={name: [row[name] for row in listed] for name in names})
 
 
 def _environment(row: Row) -> Row:
     return row | {"cudnn": row["cudnn"] and cudnn_version(row["cudnn"])}
 
 
-def _cells(content: Content) -> Iterator[Row]:
-    for cell in content.cells:
-        row = {name: value for name, value in vars(cell).items() if not name.endswith("_hash")}
-        yield row | {"workload": cell.problem or cell.workload}
+def _cell(cell: ReportCell) -> Row:
+    return vars(cell) | {"workload": cell.problem or cell.workload}
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
@@ -107,7 +117,7 @@ def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple
 
 
 def _verdict(about: Row, judged: JudgedCell) -> Row:
-    row = _besides_cell(vars(judged.verdict)) | about | {"verdict": judged.verdict.wall_verdict}
+    row = vars(judged.verdict) | about | {"verdict": judged.verdict.wall_verdict}
     for cache in CACHES:
         paid = judged.paybacks.get(cache)
         row[f"{cache}_payback"] = payback(paid) if paid else None
@@ -118,7 +128,3 @@ def _verdict(about: Row, judged: JudgedCell) -> Row:
 def _choice(row: Row) -> Row:
     two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # too few for a share
     return {name: row[name] for name in ("cell", "config", *CHOICE)} | two
-
-
-def _besides_cell(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name not in OF_CELL}

@@ -4,7 +4,7 @@
 cells and gives numbers, such as a regime's, only where these tell cells apart.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -64,16 +64,15 @@ def cell_words(row: CellRow) -> Words:
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
     """Return the words of each row's cell, with numbers only where these tell cells apart."""
-    whole = [cell_words(row) for row in rows]
-    alike: defaultdict[tuple[str, ...], list[Words]] = defaultdict(list)
-    for words in whole:
-        alike[_without_numbers(words)].append(words)
+    whole = [(_without_numbers(words), words) for words in map(cell_words, rows)]
+    cells = Counter(group for group, _ in whole)
+    alike = Counter((group, item) for group, words in whole for item in words.items())
     return [
         {
-            about: word if len({cell.get(about) for cell in group}) > 1 else _bare(word)
+            about: _bare(word) if alike[group, (about, word)] == cells[group] else word
             for about, word in words.items()
         }
-        for words, group in ((words, alike[_without_numbers(words)]) for words in whole)
+        for group, words in whole
     ]
 
 

@@ -11,20 +11,21 @@ from cudnn_sweep.analysis.engine.settings import ALWAYS_SAID, shortened, usual_t
 
 CONFIGS_OF_CELLS = """
 with configs as (
-    select config, setting_texts(config, max(twin)) as texts
+    select settings, any_value(config) as config, max(twin) as twin
     from records
-    group by config
+    group by settings
 ),
 
-used as (
-    select distinct sweep_id, cell_id, config
+together as (
+    select distinct list(distinct settings order by settings) as names
     from records
+    group by sweep_id, cell_id
 )
 
-select distinct list(texts order by config) as configs
-from used
-inner join configs using (config)
-group by sweep_id, cell_id
+select list(setting_texts(config, twin) order by config) as configs
+from (select names, unnest(names) as settings from together)
+inner join configs using (settings)
+group by names
 order by all
 """
 

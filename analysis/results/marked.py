@@ -9,6 +9,7 @@ of the interval that is shown behind each ratio. An empty column is left out.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cudnn_sweep.analysis.engine.formats import plain_column, readable
@@ -33,6 +34,11 @@ class MarkedColumn:
     is_number: bool
     intervals: Sequence[str]
     """Interval in brackets to follow each of `texts`; empty if the column has no intervals."""
+
+    @property
+    def whole(self) -> list[str]:
+        """Return the texts, each with its interval."""
+        return [text + more for text, more in zip_longest(self.texts, self.intervals, fillvalue="")]
 
 
 def marked_columns(

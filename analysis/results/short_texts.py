@@ -60,7 +60,7 @@ def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_parameters(names: Sequence[str]) -> dict[str, str]:
-    """Return the names; words with the same stem keep only the parameters in which they differ."""
+    """Return shorter names: words `f(a=1,b=2)` of the same f keep only parameters that differ."""
     words = {word for name in names for word in name.split(" ")}
     by_stem: dict[str, dict[str, list[str]]] = {}
     for parts in filter(None, map(PARAMETERS.fullmatch, words)):

@@ -14,7 +14,7 @@
 with sides as (
     select
         setting,
-        concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
+        place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) as place,
         any_value(errata) as errata,
         arg_min(engines(logged_choices), started_at) filter (where len(logged_choices) > 0)
             as taken,

@@ -1,4 +1,4 @@
-"""Progress of sweeps, from their stored rows: recorded trials, split blocks."""
+"""Sweeps' progress, from stored rows: recorded trials, blocks run in parts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -81,7 +81,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return one row for each recorded trial, the same row that the view `records` has."""
+    """Of each trial's rows, return the one that counts: the view `records` has it too."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from cudnn_sweep.orchestrator.cli import failing
-from cudnn_sweep.orchestrator.cli.launch_file_results import open_results
-from cudnn_sweep.orchestrator.cli.query import answer
+from cudnn_sweep.orchestrator.cli.commands import echo
+from cudnn_sweep.orchestrator.cli.query import deliver
 from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.steps import step_options
 
 if TYPE_CHECKING:
@@ -53,15 +52,17 @@ def bans(options: step_options.BansOptions) -> None:
     command resumes an interrupted sweep.
     """
     options, console, place = _begun(options, is_apart=True, needs_gpu=True)
-    from cudnn_sweep.analysis.engine.queries import load_query
-    from cudnn_sweep.orchestrator.freezing.bans import bans as ban_and_measure
+    from cudnn_sweep.orchestrator.freezing import bans as banning
+    from cudnn_sweep.orchestrator.steps.sequence import reported, shown_and_written
 
-    ran = ban_and_measure(options, console, place)
-    if ran is not None and ran.stored:
-        asked = ["--sweep-id", ran.session.sweep_id, "--min-effect", str(options.min_effect)]
-        stored = open_results([ran.store.location])
-        answer(stored, load_query("bans"), asked, "json" if options.json else "table")
-    failing.leave(ExitCode.FINE if ran is None else ran.exit_code)
+    with reported(options.write, "bans", options.workload):
+        found, rows, marked = banning.answered(options, banning.bans(options, console, place))
+
+    def show() -> None:
+        deliver(rows, "json" if options.json else "table", None, marked)
+        echo("\n".join([found.headline, *(text for (text,) in found.sections[1].notes)]), err=True)
+
+    failing.leave(shown_and_written(show, found, options.write, console))
 
 
 def gate(options: step_options.GateOptions) -> None:

@@ -17,11 +17,15 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     open_results,
 )
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
-from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.steps.step_options import WRITE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cudnn_sweep.analysis.answers.answer import Answer
     from cudnn_sweep.analysis.compare.comparison import Comparison
+    from cudnn_sweep.analysis.results.marked import MarkedColumn
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
 CASE_ID = re.compile(r"[A-Z]\w*")  # a trial_id is in lower case
@@ -46,6 +50,7 @@ def compare(
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
         "Exit code 1 if the wall or device time of a cell has this verdict, 3 if no cell is on both sides.",
     ] = None,
+    write: Annotated[list[str] | None, "FILE", WRITE] = None,
 ) -> None:
     """Compare two sides of the results.
 
@@ -56,54 +61,79 @@ def compare(
     from cudnn_sweep.analysis.compare.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
     from cudnn_sweep.analysis.results.marked import marked_columns
+    from cudnn_sweep.orchestrator.steps.sequence import reported, shown_and_written
+    from cudnn_sweep.orchestrator.terminal.say import console_here
 
     format = "json" if json else format
     if format == "parquet":
         raise QueryError("--format: found parquet, allowed are table, csv, json, markdown")
-    with asking(open_results(results, reference=reference), sweep_id) as database:
+    files = write or ()
+    with (
+        reported(files, "compare", f"{a} → {b}"),
+        asking(open_results(results, reference=reference), sweep_id) as database,
+    ):
         found = compare_sides(database, a, b, min_effect, where or ())
         marked = marked_columns(database, found.marked, found.rows)
-    to_stderr = format not in FOR_PEOPLE
-    echo("\n".join(_head(found)) + "\n", err=to_stderr)
-    deliver(found.rows, format, None, marked)
-    echo("\n" + "\n".join(_end(found)), err=to_stderr)
-    if fail_on and not found.rows.num_rows:
-        raise typer.Exit(ExitCode.CANNOT_TELL)
-    if fail_on in found.counts() | found.counts("device_verdict"):
-        raise typer.Exit(ExitCode.WORSE)
+    answer = _answer(found, marked, fail_on)
+    is_for_program = format not in FOR_PEOPLE
+
+    def show() -> None:
+        differing, _, notes = answer.sections
+        lines = [differing.title, *(f"- {text}" for (text,) in differing.items)]
+        echo("\n".join(lines) + "\n", err=is_for_program)
+        deliver(found.rows, format, None, marked)
+        end = [f"{purpose}: {command}" for purpose, command in answer.commands]
+        lines = [answer.headline, *(text for (text,) in notes.notes), *end]
+        echo("\n" + "\n".join(lines), err=is_for_program)
+
+    if code := shown_and_written(show, answer, files, console_here(stderr=True)):
+        raise typer.Exit(code)
 
 
-def _head(found: "Comparison") -> list[str]:
-    differing = [*found.differences.values()]
-    differing += [f"the code of {name}" for name in found.edited]
-    return [
-        f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
-        *(f"- {each}" for each in differing or ["no part of the environment"]),
-    ]
+def _answer(found: "Comparison", marked: "Sequence[MarkedColumn]", fail_on: str | None) -> "Answer":
+    from cudnn_sweep.analysis.answers.answer import Answer, Section
 
-
-def _end(found: "Comparison") -> list[str]:
-    if not found.rows.num_rows:
-        return ["No cell and config was measured on both sides."]
-    lines = [
+    differing = [*found.differences.values(), *(f"the code of {name}" for name in found.edited)]
+    headline = "No cell and config was measured on both sides."
+    notes = [
         f"A side has several versions of {part}, each with rows of its own. To compare two, add "
         + " ".join(f"--where {part}={version}" for version in versions)
         for part, versions in found.mixed.items()
     ]
-    what = "cell and config" if found.cells == 1 else "cells and configs"
-    in_rows = f", in {found.rows.num_rows} rows" if found.rows.num_rows > found.cells else ""
-    lines.append(f"{found.cells} {what}{in_rows}: {_counted(found.counts())}.")
+    if found.cells:
+        what = "cell and config" if found.cells == 1 else "cells and configs"
+        in_rows = f", in {found.rows.num_rows} rows" if found.rows.num_rows > found.cells else ""
+        headline = f"{found.cells} {what}{in_rows}: {_counted(found.counts())}."
     if device := found.counts("device_verdict"):
-        lines.append(f"By device time: {_counted(device)}.")
-    if found.slowest and OF_AN_ENVIRONMENT & found.differences.keys():
-        from cudnn_sweep.orchestrator.planning.spec import is_path, suite_names
+        notes.append(f"By device time: {_counted(device)}.")
+    is_worse = fail_on in found.counts() | device
+    return Answer(
+        kind="compare",
+        subject=f"{found.a} → {found.b}",
+        state="worse" if is_worse else "fine" if found.cells or not fail_on else "cannot tell",
+        headline=headline,
+        sections=[
+            Section(
+                title=f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
+                items=[[text] for text in differing or ["no part of the environment"]],
+            ),
+            Section.of(marked),
+            Section(notes=[[text] for text in notes if found.cells]),
+        ],
+        commands=[("To find the version", command) for command in _bisect(found)],
+        values={"rows": found.rows.to_pylist()},
+        labels={"a": str(found.a), "b": str(found.b)},
+    )
 
+
+def _bisect(found: "Comparison") -> "Iterator[str]":
+    from cudnn_sweep.orchestrator.planning.spec import is_path, suite_names
+
+    if found.slowest and OF_AN_ENVIRONMENT & found.differences.keys():
         suite, cell_id, is_on = found.slowest
         if is_path(suite) or suite in suite_names():
             words = [program(), "bisect", suite, "--only", f"cell_id={cell_id}"]
-            command = shlex.join([*words, *["--benchmark"] * is_on])
-            lines.append(f"To find the version: {command} --pythons OLD,...,NEW")
-    return lines
+            yield f"{shlex.join([*words, *['--benchmark'] * is_on])} --pythons OLD,...,NEW"
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -1,10 +1,17 @@
 """`sweep bans`: compares cells without bans and with a ban of each engine that they take, in turns."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pyarrow as pa
 from rich.console import Console
 
+from cudnn_sweep.analysis.answers.answer import STATES, Answer, Section
+from cudnn_sweep.analysis.engine.database import open_database
+from cudnn_sweep.analysis.engine.queries import load_query
+from cudnn_sweep.analysis.results.marked import MarkedColumn, marked_columns
+from cudnn_sweep.analysis.words import counted
 from cudnn_sweep.orchestrator.errors import ModelError, NeedsGpuError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import OpenProbe
@@ -42,7 +49,6 @@ def bans(
     place.call(first_calls(looked.chosen), machine, console)
     by_cell = _bans_by_cell(looked, console, opened)
     if not by_cell:
-        say(console, f"Nothing to ban: no cell of {name} runs a convolution in cuDNN.")
         return None
     (usual,) = suite.configs
     configs = {
@@ -54,10 +60,33 @@ def bans(
     whole = make_plan(looked.whole.suite, suite, [cells[cell_id] for cell_id in by_cell], configs)
     minutes = blocks_minutes(left_of_minutes_s(options))
     request = replace(looked.request, budget_minutes=minutes)
-    ran = run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
-    if ran.exit_code == ExitCode.UNFINISHED:
-        say(console, "Not every cell is decided: the same command resumes.")
-    return ran
+    return run_sweep(replace(looked, request=request, whole=whole, chosen=whole), place, console)
+
+
+def answered(options: BansOptions, ran: Ran | None) -> tuple[Answer, pa.Table, list[MarkedColumn]]:
+    """Return the answer, its rows, and the columns of these that a table shows."""
+    rows, marked, asked = pa.table({}), list[MarkedColumn](), load_query("bans")
+    headline = f"Nothing to ban: no cell of {options.workload} runs a convolution in cuDNN."
+    if ran is not None:
+        with open_database(ran.store, ran.session.sweep_id) as database:
+            rows = database.ask(asked, min_effect=options.min_effect)
+            marked = marked_columns(database, asked, rows)
+        counts = Counter(rows["wall_verdict"].to_pylist())
+        verdicts = ", ".join(f"{verdict} {count}" for verdict, count in sorted(counts.items()))
+        headline = f"{counted(len(rows), 'ban')} of {options.workload}: {verdicts or 'no result'}."
+    is_cut = ran is not None and ran.exit_code == ExitCode.UNFINISHED
+    answer = Answer(
+        kind="bans",
+        subject=options.workload,
+        state="fine" if ran is None else STATES[ran.exit_code],
+        headline=headline,
+        sections=[
+            Section.of(marked),
+            Section(notes=[["Not every cell is decided: the same command resumes."]] * is_cut),
+        ],
+        values={"bans": rows.to_pylist()},
+    )
+    return answer, rows, marked
 
 
 def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:

@@ -93,7 +93,7 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 def _commit(name: str, text: str) -> str | None:
     """Return the hash of the commit that BASE or HEAD names; None if it names a path."""
     if not text.strip():
-        raise SpecError(f"{name.upper()}: found nothing, allowed: {ALLOWED}")
+        raise SpecError(f"{name.upper()}: is empty, allowed: {ALLOWED}")
     if text.startswith(AS_PATH) or text in (".", ".."):
         return None
     commit = commit_of(text)
@@ -129,7 +129,7 @@ def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
 
 
 def _label(name: str, text: str, commit: str) -> str:
-    """Return the label of a commit's side, such as `base:main:0a1b2c3d4e5f`; `HEAD` becomes the branch."""
+    """Return a commit's label in results, such as `base:main:0a1b2c3d4e5f`; `HEAD` becomes the branch."""
     if text in ("HEAD", "@"):
         with suppress(SpecError):
             text = git("symbolic-ref", "--quiet", "--short", "HEAD")

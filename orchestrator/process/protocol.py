@@ -57,7 +57,7 @@ class LogJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallJob:
-    """Make the first step of a trial, untimed."""
+    """Run the first step of a trial, untimed."""
 
     trial: TrialRequest
     kind: Literal["call"] = "call"

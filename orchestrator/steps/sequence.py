@@ -27,7 +27,7 @@ def answer_step(
     *further: Any,
 ) -> int:
     """Measure, print the answer on `out`, and return the exit code. `further`: more arguments of `measure`."""
-    from cudnn_sweep.orchestrator.running.run_sweep import open_results
+    from cudnn_sweep.orchestrator.running.run_sweep import open_results  # slow to import
 
     with reported(options.write, measure.__name__, options.workload):
         if not options.measures_nothing:
@@ -40,12 +40,23 @@ def deliver(
     answer: Answer, files: Sequence[str], console: Console, out: Console, *, is_json: bool
 ) -> int:
     """Print the answer on `out`, write it to `files`, write `answer.files`, and return the exit code."""
-    code = answer.code
-    try:
+
+    def show() -> None:
         text = formats()[".json" if is_json else ".txt"].render(answer).rstrip()
         first, _, rest = f"{text}\n".partition("\n")
         say(out, first if is_json else f"\n{first}", "" if is_json else "bold")
         say(out, rest.rstrip())
+
+    return shown_and_written(show, answer, files, console)
+
+
+def shown_and_written(
+    show: Callable[[], None], answer: Answer, files: Sequence[str], console: Console
+) -> int:
+    """Call `show`, write the answer to `files`, write `answer.files`, and return the exit code."""
+    code = answer.code
+    try:
+        show()
     finally:  # even if standard output is closed
         for write in (
             *(partial(_keep, file, text, console) for file, text in answer.files.items()),

@@ -134,7 +134,7 @@ class _Job(_Model):
     ] = None
     runs: Annotated[
         int,
-        typer.Option(min=1, help="The interval is for the mean of this many of your runs."),
+        typer.Option(min=1, help="Predict the mean time of this many runs of your job."),
     ] = 1
     ranks: Annotated[
         int | None,
@@ -252,7 +252,6 @@ class CellsOptions(TurnOptions):
 class BansOptions(CellsOptions):
     min_effect: MinEffectOption = MIN_EFFECT
     minutes: MinutesOption = 10.0
-    write: tuple[()] = ()  # no option here: `sweep query bans` has formats
 
 
 @dataclass(frozen=True, kw_only=True)

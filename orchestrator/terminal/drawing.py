@@ -52,7 +52,7 @@ def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
-        texts = ((column.name, *_cells(column, whole)) for column in columns)
+        texts = ((each.name, *(each.whole if whole else each.texts)) for each in columns)
         needed = sum(max(map(cell_len, each)) + GAP for each in texts) - GAP
         if width is None or needed <= width:
             return _drawn(columns, whole, needed)
@@ -106,12 +106,6 @@ def _narrow(column: "MarkedColumn") -> int:
     return max(map(cell_len, [*column.name.split("_"), *column.texts]))
 
 
-def _cells(column: "MarkedColumn", whole: bool) -> list[str]:
-    if not whole or not column.intervals:
-        return list(column.texts)
-    return [text + more for text, more in zip(column.texts, column.intervals, strict=True)]
-
-
 def _drawn(
     columns: "Sequence[MarkedColumn]", whole: bool, width: int, *, heads_broken: bool = False
 ) -> str:
@@ -120,7 +114,7 @@ def _drawn(
         head = column.name.replace("_", "\n") if heads_broken else column.name
         side: Literal["left", "right"] = "right" if column.is_number else "left"
         table.add_column(Text(head), justify=side, no_wrap=column.name != CELL, vertical="bottom")
-    cells = [_cells(column, whole) for column in columns]
+    cells = [column.whole if whole else column.texts for column in columns]
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))
     return table_text(table, width)

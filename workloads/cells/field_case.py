@@ -24,7 +24,7 @@ SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSide:
-    """What a case measures on one side; a case of kind `bound` has one side, any other two."""
+    """What a case measures on one side; kind `bound` has one side, the others two."""
 
     workload: str
     """conv, or a model's import path."""

@@ -158,8 +158,8 @@ def _columns(where: str, names: Sequence[str]) -> Sequence[str]:
     says_nothing = not space and "batch" not in names
     if len(set(names)) < len(names) or says_nothing or (space and space not in SPACES):
         raise ValueError(
-            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, space (length or "
-            "height,width or depth,height,width), or both; and count (default: 1)"
+            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch and/or (length | "
+            "height,width | depth,height,width); also count (default: 1)"
         )
     return names
 

@@ -23,6 +23,6 @@ class LastPartialBatch(ShapeRegime):
         smaller = max(1, round(base[0] * self.last))
         if smaller == base[0]:
             raise WorkloadError(
-                f"regime last_partial_batch: a batch of {base[0]} has no smaller one at last={self.last}"
+                f"regime last_partial_batch: last={self.last} makes a batch of {base[0]} no smaller"
             )
         return (base,) * self.full_batches + ((smaller, *base[1:]),)

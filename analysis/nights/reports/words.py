@@ -84,7 +84,7 @@ class FindingText:
 
     @property
     def levels(self) -> str:
-        """Return `before → now` in the metric's unit; empty for a shared finding."""
+        """Return `before → now` with units; empty for a finding of many series."""
         if self.key.metric == BITS.name:
             return "other than before"
         values = (self.finding.before, self.finding.now)

@@ -4,12 +4,14 @@ import shutil
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
+from cudnn_sweep.analysis.answers.answer import formats
 from cudnn_sweep.analysis.engine import database
 from cudnn_sweep.analysis.engine.database import Database, open_database
 from cudnn_sweep.analysis.engine.queries import load_query
@@ -161,6 +163,53 @@ def test_a_workload_is_queried_by_the_name_that_answers_show(network: Path) -> N
     assert any(text.split()[0] == name for text in names.values())
     sql = f"select count(*) as n from records where workload = '{name}'"
     assert json.loads(_query(sql, network, "--json").stdout) == [{"n": 2}]
+
+
+def test_a_comparison_is_written_in_each_format_with_its_exit_code(
+    network: Path, tmp_path: Path
+) -> None:
+    files = {suffix: tmp_path / f"odd `|<b>{suffix}" for suffix in formats()}
+    written = [word for file in files.values() for word in ("--write", str(file))]
+    sides = ["compare", "2.11.0", "2.12.0", "--results", str(network)]
+    ended = invoke([*sides, "--json", "--fail-on", "inconclusive", *written])
+    assert ended.exit_code == 1, ended.stderr
+    answer = json.loads(files[".json"].read_text())
+    assert answer["exit_code"] == 1
+    assert [row["cell_id"] for row in answer["rows"]] == [
+        row["cell_id"] for row in json.loads(ended.stdout)
+    ]
+    assert answer["headline"] == "2 cells and configs: inconclusive 2."
+    assert all("inconclusive 2" in files[end].read_text() for end in (".txt", ".md", ".html"))
+    assert ElementTree.parse(files[".xml"]).getroot().get("failures") == "1"
+    line = 'cudnn_sweep_compare_exit_code{a="torch=2.11.0",b="torch=2.12.0"} 1.0'
+    assert line in files[".prom"].read_text().splitlines()
+
+
+def test_a_comparison_without_an_answer_leaves_why_in_its_file(
+    network: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "answer.json"
+    sides = ["compare", "2.11.0", "--results", str(network), "--write", str(file)]
+    assert invoke([*sides, "9.9.9"]).exit_code == 2
+    found = json.loads(file.read_text())
+    assert found["exit_code"] == 2
+    assert found["headline"].startswith("No answer: 9.9.9: found no such results")
+    same = ["--where", "problem=nowhere"]
+    assert invoke([*sides, "2.12.0", *same]).exit_code == json.loads(file.read_text())["exit_code"]
+
+
+def test_a_comparison_whose_file_cannot_be_written_is_printed(
+    network: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "full.md").symlink_to("/dev/full")
+    sides = ["compare", "2.11.0", "2.12.0", "--results", str(network)]
+    files = ["--write", str(tmp_path / "full.md"), "--write", str(tmp_path / "kept.md")]
+    full = invoke([*sides, *files])
+    assert (full.exit_code, "2 cells and configs" in full.stdout) == (6, True)
+    assert "2 cells and configs" in (tmp_path / "kept.md").read_text()
+    missing = invoke([*sides, "--write", str(tmp_path / "gone" / "a.md")])
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert invoke([*sides, "--write", "a.pdf"]).exit_code == 2
 
 
 def test_compare_takes_the_name_that_answers_show(network: Path) -> None:

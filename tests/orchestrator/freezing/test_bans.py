@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.freezing.bans import bans, bans_of
+from cudnn_sweep.orchestrator.freezing.bans import answered, bans, bans_of
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Ran
 from cudnn_sweep.orchestrator.steps.step_options import BansOptions
@@ -77,6 +77,15 @@ def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -
     assert "errata" not in loses["other_settings"]
 
 
+def test_the_answer_counts_verdicts_and_has_every_row() -> None:
+    answer, rows, _ = answered(BansOptions(workload="batch_norm"), _ran())
+    assert (answer.code, answer.headline) == (0, "2 bans of batch_norm: fails 1, hurts 1.")
+    assert answer.values == {"bans": rows.to_pylist()}
+    table, notes = answer.sections
+    assert [row[table.head.index("ban")] for row in table.rows] == ["ConvBwdData:67", "ConvFwd:5"]
+    assert notes.is_empty
+
+
 @pytest.mark.slow
 def test_the_same_command_resumes_what_was_cut() -> None:
     cut, again = _ran(trial_s=30.0, minutes=0.1), _ran()
@@ -84,6 +93,7 @@ def test_the_same_command_resumes_what_was_cut() -> None:
     assert again is not None
     assert again.session.sweep_id == cut.session.sweep_id
     assert (cut.exit_code, again.exit_code) == (6, 0)
+    assert answered(BansOptions(workload="batch_norm"), cut)[0].code == cut.exit_code
     assert len(_rows(again)) == 2
 
 
@@ -98,6 +108,9 @@ def test_a_suite_is_narrowed_and_options_of_a_model_are_not_for_it() -> None:
 
 def test_cells_without_a_convolution_in_cudnn_are_not_measured() -> None:
     assert _ran(operations=[]) is None
+    answer, rows, _ = answered(BansOptions(workload="batch_norm"), None)
+    assert (answer.code, len(rows)) == (0, 0)
+    assert answer.headline.startswith("Nothing to ban: no cell of batch_norm")
 
 
 def test_an_engine_is_banned_with_all_of_its_plans_and_other_operations_are_let_be() -> None:

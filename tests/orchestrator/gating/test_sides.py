@@ -462,8 +462,8 @@ def refused(scratch: Path, base: str, head: str, *, exact: bool = False) -> str:
 
 @pytest.mark.parametrize("text", ["", " ", "\t"])
 def test_empty_side_is_refused(text: str, repository: Path, scratch: Path) -> None:
-    assert refused(scratch, text, "HEAD").startswith("BASE: found nothing, allowed: a commit of ")
-    assert refused(scratch, "HEAD", text).startswith("HEAD: found nothing, allowed: a commit of ")
+    assert refused(scratch, text, "HEAD").startswith("BASE: is empty, allowed: a commit of ")
+    assert refused(scratch, "HEAD", text).startswith("HEAD: is empty, allowed: a commit of ")
 
 
 @pytest.mark.parametrize(

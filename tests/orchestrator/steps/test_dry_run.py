@@ -1,5 +1,6 @@
 """`sweep launch` before anything starts: mistakes in cells are named, and a dry run shows the plan."""
 
+import json
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -45,8 +46,9 @@ def test_suite_that_needs_cuda_is_planned_anywhere_and_refused_before_a_model_is
     assert refused.exit_code == 5 and "needs CUDA" in refused.stderr
     frozen = invoke(["freeze", "nets.py:Net", "--input", "1x1x8x8"])
     assert frozen.exit_code == 5 and "sweep freeze needs a GPU" in frozen.stderr
-    banned = invoke(["bans", "nets.py:Net", "--input", "1x1x8x8"])
+    banned = invoke(["bans", "nets.py:Net", "--input", "1x1x8x8", "--write", "bans.json"])
     assert banned.exit_code == 5 and "sweep bans needs a GPU" in banned.stderr
+    assert json.loads((tmp_path / "bans.json").read_text())["exit_code"] == 5
     assert not (tmp_path / "imported").exists()
 
 
