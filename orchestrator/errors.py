@@ -63,7 +63,7 @@ class WebhookError(OrchestratorError):
 
 
 class ReproError(OrchestratorError):
-    """Says why no script that needs only torch reproduces a case or trial, or names an unknown one."""
+    """Names an unknown trial, or says why no torch-only script reproduces a case or trial."""
 
 
 class OutputError(OrchestratorError):

@@ -150,7 +150,7 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def _belongs_to(loaded: ModuleType, module: ModuleType) -> bool:
-    """Return whether `loaded` is of the same package as `module`, or not installed and in the folder of `module`."""
+    """Return whether `loaded` is in the package of `module`, or is in the folder of `module` and not installed."""
     if _package(loaded) == _package(module):
         return True
     file, place = _file(module), _file(loaded)

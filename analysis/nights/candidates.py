@@ -110,7 +110,7 @@ class Screened:
 
 def screen_all(history: History, memory: Memory) -> Screened:
     """Screen each series. On new software's first night, waiting and refuted findings are measured
-    again. On other nights a refuted number, or a refuted word that chance draws, stays refuted."""
+    again. On other nights refuted numbers stay refuted, as do words that chance may change."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {

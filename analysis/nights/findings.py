@@ -190,7 +190,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or one from last night's shared alert is."""
+    """Return whether most members are confirmed, or one that shared an alert last night."""
     confirmed = [finding for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or any(
         finding.shared in alerted for finding in confirmed

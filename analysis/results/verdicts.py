@@ -89,7 +89,7 @@ class TimeShare(AnswerRow):
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
-    """Return a sentence on a contrast: how many cells have which verdict, and how the others stand.
+    """Return a contrast's sentence: how many cells got each verdict, and how undecided cells stand.
 
     `of_cells`: the number of cells in the plan; 0 if unknown.
     """

@@ -65,7 +65,7 @@ class Gate:
     """Options by which `sweep query` reads the results location of this gate."""
 
     def answer(self) -> answer.Answer:
-        """Return the answer. If files changed, `passes_undecided` does not count."""
+        """Return the answer. `passes_undecided` counts if `changed` is empty."""
         is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
         is_excused = is_undecided and self.passes_undecided and not self.changed
         of_base = answer.Family(

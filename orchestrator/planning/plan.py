@@ -275,10 +275,10 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Order the members of `start` for block `number`, from 0. Each member leads each other one in
+    """Order the members of `start` for block `number`, from 0. Any member leads any other one in
     half of the blocks. In every 2 * len(start) blocks, all members come first equally often.
 
-    An odd block reverses the order of the block before it; an even one rotates `start` by two more.
+    An odd block reverses the block before it; each even block rotates `start` two places further.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]

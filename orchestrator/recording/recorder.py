@@ -194,7 +194,7 @@ class Recorder:
         self._slots_missing = count
 
     async def wait_for_all_slots(self) -> None:
-        """Note that a slot is up, and wait for the other slots: their imports would disturb a block."""
+        """Count a slot as up, and wait for the other slots: their imports would disturb a block."""
         self._slots_missing -= 1
         if self._slots_missing <= 0:
             self._all_slots.set()

@@ -165,7 +165,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Return whether the kept choice is best: it saves time, at least as much as benchmark on."""
+        """Return whether the kept choice saves time, and no less than turning benchmark on does."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice

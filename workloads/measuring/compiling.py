@@ -99,7 +99,7 @@ class CompileWatch:
             ) from error
 
     def end_workers(self) -> None:
-        """End the compiler's processes and threads, as a process that has any cannot take turns. A later compilation
+        """End the compiler's processes and threads: with them, this process cannot take turns. A later compilation
         starts new ones.
         """
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers

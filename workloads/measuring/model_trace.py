@@ -153,7 +153,7 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Return `operation` with its conversion time; if kernels inside it convert, it `pays`, and perhaps `loses`."""
+    """Return `operation` with its conversion time; set `pays`, and maybe `loses`, if kernels inside it convert."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:

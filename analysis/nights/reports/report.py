@@ -93,7 +93,7 @@ def _link_latest(folder: Path) -> None:
 
 
 def to_json(outcome: NightOutcome) -> str:
-    """Return the outcome as JSON, with all digits: a line for each finding and each other key."""
+    """Return the outcome as JSON, with all digits: a line per finding and per other key."""
     return lines_of(_values(outcome))
 
 

@@ -94,7 +94,7 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """Return the ratio in words with its 95% interval; without a ratio, the word before and now."""
+        """Return the ratio in words with its 95% interval, or `levels` if none; then any message."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)

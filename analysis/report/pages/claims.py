@@ -76,7 +76,7 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Count the trials, those of a cell and contrast once, though several measures use them."""
+    """Count each trial of a cell and contrast once, even if several measures use it."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
