@@ -92,8 +92,9 @@ from mapped;
 -- The records of one sweep or all, twins too, with the columns of `configs`. With the flag `ban` or
 -- `frozen`, a record without errata has a row for each errata of its cell and sweep. With the flag
 -- `race`, the setting is best or other, and a record of the best config has a row for each other
--- config of its cell and sweep. The best config is the fastest of those with most blocks.
-create or replace macro configured(flag, of_sweep) as table
+-- config of its cell and sweep. The best is the fastest of those that ran, were not raced out, and
+-- failed at most once. Trials that were raced out are left out, unless `raced_out` asks for them.
+create or replace macro configured(flag, of_sweep, raced_out := false) as table
 with bans as (
     select distinct
         sweep_id,
@@ -110,10 +111,15 @@ entrants as (
         settings,
         row_number() over (
             partition by sweep_id, cell_id
-            order by count(*) desc, avg(ln(steady_wall_ms)), settings
+            order by
+                count(*) filter (where status = 'raced_out'),
+                count(*) filter (where status = 'ok') = 0,
+                count(*) filter (where status <> 'ok') > 1,
+                avg(log_of(steady_wall_ms)) filter (where status = 'ok'),
+                settings
         ) = 1 as is_best
     from records
-    where flag = 'race' and status = 'ok' and twin = 0 and steady_wall_ms > 0
+    where flag = 'race' and twin = 0
     group by sweep_id, cell_id, settings
 )
 
@@ -121,7 +127,8 @@ select
     records.* exclude (settings, config_hash), -- noqa: AM04
     if(flag = 'race', records.settings, configs.settings) as settings,
     concat_ws(
-        ', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata, others.settings
+        ', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata,
+        others.settings || ' beside ' || best.settings
     ) as other_settings,
     if(best.settings = records.settings, 'best', configs.setting) as setting
 from records
@@ -141,7 +148,7 @@ left join entrants as others
         and records.settings in (best.settings, others.settings)
 where
     (of_sweep is null or records.sweep_id glob of_sweep)
-    and (flag is null or records.status <> 'raced_out');
+    and (flag is null or raced_out or records.status <> 'raced_out');
 
 -- A key of what a verdict is about. It is short, as the settings of a freeze fill a kilobyte.
 create or replace macro place_of(

@@ -77,7 +77,7 @@ where b.in_turns and c.in_turns;
 -- cells that have both sides. The flag `twin` takes A/A trials; other flags leave out the twin.
 create or replace macro contrast_trials(flag, from_value, to_value, of_sweep) as table
 with chosen as (
-    from configured(flag, of_sweep)
+    from configured(flag, of_sweep, raced_out := true)
     where setting in (from_value, to_value) and (flag = 'twin' or twin = 0)
 )
 
@@ -200,7 +200,8 @@ joined as (
         flatten(list(execution_notes)) as execution_notes
     from trials
     group by sweep_id, block, cell_id, other_settings, software
-    having flag <> 'twin' or bool_or(twin = 1) -- few blocks have a twin
+    -- few blocks have a twin; no pair lacks a trial that was raced out
+    having (flag <> 'twin' or bool_or(twin = 1)) and not bool_or(status = 'raced_out')
 )
 
 select
@@ -397,7 +398,10 @@ with blocks as (
         columns(['sweep_id', 'cell_id', 'block']),
         log_ratio(arg_max(steady_wall_ms, settings), arg_min(steady_wall_ms, settings)) as log -- noqa
     from configured(null, of_sweep)
-    where status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
+    where
+        status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
+        -- a race has other first and last configs in later blocks
+        and sweep_id not in (select sweep_id from records where status = 'raced_out')
     group by sweep_id, cell_id, block
     having min(launch_id) = max(launch_id) and min(slot) = max(slot)
 ),

@@ -61,7 +61,7 @@ class RaceState(ContrastState):
 
     question = "race"
     best: str
-    best_ms: float
+    best_ms: float | None
     other: str
 
     @property

@@ -117,7 +117,8 @@ tuned as (
         tuning_ms - margin_ms as tuning_ms_low,
         tuning_ms + margin_ms as tuning_ms_high,
         nullif(avg(extra_compile_ms + import_ms), 0) as compile_ms,
-        tuning_ms - compile_ms as search_ms, -- what compile_ms leaves of it
+        -- what compile_ms leaves of it
+        avg(candidate_cold_ms - baseline_cold_ms - extra_compile_ms) as search_ms,
         avg(later_shape_ms) as later_shape_ms -- extra cold cost of each further shape; null if none
     from visited
     where compute_cache is not null

@@ -53,7 +53,8 @@ blocks as (
     select
         columns(['sweep_id', 'cell_id']),
         count(distinct settings) filter (where is_ok and twin = 0 or is_out) as ok_configs,
-        count(distinct row(launch_id, slot, env_hash, software_hash)) > 1 as split,
+        count(distinct row(launch_id, slot, env_hash, software_hash)) filter (where not is_out) > 1
+            as split,
         bool_or(is_doubtful(warnings)) as doubtful,
         count(repeats_block) > 0 as is_repeat
     from trials

@@ -107,7 +107,7 @@ sides as materialized (
         avg((not contains(lower(array_to_string(routes, ' ')), 'cudnn'))::int)
             filter (where counts) as outside_cudnn,
         avg((not bitwise_repeatable)::int) filter (where counts) as unrepeatable,
-        avg((status <> 'ok')::int) as failed,
+        avg((status not in ('ok', 'raced_out'))::int) as failed,
         count(distinct kernels_hash) filter (where counts)::double as choices,
         mode(kernels_hash order by kernels_hash) filter (where counts) as kernels_hash,
         median(layout_conversion_ms) filter (where counts) as conversion_ms

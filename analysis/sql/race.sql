@@ -1,15 +1,14 @@
 -- Which config is the fastest in each cell, and can another one still win?
 -- $gain DOUBLE = 0.01: a smaller gain counts as none
--- $of_cells BIGINT = 0: pairs of the finished plan if it has more; verdicts are corrected for all
 -- $is_over BOOLEAN = NULL: whether the last block ran, so all error is spent; null: as stored
 -- terminal: cell, best, best_ms, other, other_ms, ratio[ratio_low ratio_high], blocks, state
 -- none: no cell has two configs with a time
 --
 -- What `replicates: {until: best}` asks after each look: docs/measuring.md (How many blocks). A row
--- a cell and config that is not the best. The best is the fastest of those with most blocks. Times
--- are wall times per iteration, ratios other / best over the blocks of both, with intervals as in
--- `sweep query helps_or_hurts`, over all pairs of a sweep. A config that is raced out is surely
--- slower than the best, or fails, and gets no further block; its ratio may be to an earlier best.
+-- a cell and config that is not the best. The best is the fastest of those that ran, were not raced
+-- out, and failed at most once. Times are wall times per iteration, ratios other / best over the
+-- blocks of both, with intervals as in `sweep query helps_or_hurts`. A config that is raced out is
+-- surely slower than the best, or failed in each of two or more blocks, and gets no further block.
 --
 -- surroundings: what surrounds a step; `state` in other questions
 with out as (
@@ -34,6 +33,8 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     verdicts.cell_id,
     case
         when verdicts.wall_verdict = 'fails' or out.settings is not null then 'raced_out'
+        when verdicts.recorded_blocks > 1 and verdicts.candidate_failed = verdicts.recorded_blocks
+            then 'raced_out'
         when verdicts.between_looks or verdicts.blocks < 2
             then if(verdicts.recorded_blocks >= verdicts.at_most, 'hopeless', 'open')
         when verdicts.ratio_low > 1 then 'raced_out'
@@ -43,12 +44,16 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     end as state -- raced_out, not_faster, hopeless (no further block comes) or open
 from
     contrast_verdicts(
-        'race', 'best', 'other', $gain, $sweep_id, $of_cells, is_over := $is_over
+        'race', 'best', 'other', $gain, $sweep_id, 0, is_over := $is_over
     ) as verdicts
 inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
 inner join block_paces($sweep_id) as paces on verdicts.cell_id = paces.cell_id
 left join out on verdicts.cell_id = out.cell_id and verdicts.candidate_settings = out.settings
+qualify -- blocks in turns or others, whichever are more
+    row_number() over (
+        partition by verdicts.place
+        order by verdicts.blocks desc, verdicts.recorded_blocks desc, verdicts.in_turns desc
+    ) = 1
 order by
-    labels.cell_order, verdicts.candidate_ms, verdicts.candidate_settings, -verdicts.blocks,
-    verdicts.software_hash, verdicts.loop_kind, verdicts.in_turns, verdicts.cell_id,
-    verdicts.env_hash, verdicts.workload_hash
+    labels.cell_order, verdicts.cell_id, verdicts.software_hash, verdicts.env_hash,
+    verdicts.workload_hash, verdicts.candidate_ms, verdicts.candidate_settings

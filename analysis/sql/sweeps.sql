@@ -20,7 +20,7 @@ select
     count(*) filter (where repeats_block is null) as recorded,
     count(repeats_block) as repeats, -- further recorded trials, in repeats of split blocks
     count(*) filter (where status = 'ok') as ok,
-    count(*) filter (where status <> 'ok') as failed,
+    count(*) filter (where status not in ('ok', 'raced_out')) as failed,
     greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
     -- if cells get blocks until they are decided, the question `decided` answers this

@@ -123,8 +123,7 @@ def _tested(
     """Yield how far each contrast is decided in each cell: open while its verdict is undecided."""
     texts = [settings_of(config) for config in configs]
     if RACE in contrasts:
-        pairs = of_cells * (len(configs) - 1)
-        yield from RaceState.of(store, sweep_id, of_cells=pairs, is_over=False)
+        yield from RaceState.of(store, sweep_id, is_over=False)
         return
     for contrast in contrasts:
         pairs = sum(text.get(contrast.field) == contrast.baseline for text in texts)

@@ -205,7 +205,7 @@ def make_plan(
         measure=suite.measure,
         trials=tuple(trials),
         looks=suite.looks,
-        decided_by=tuple(suite.decided_by),
+        decided_by=() if suite.is_race else tuple(suite.decided_by),
         is_race=suite.is_race,
     )
 

@@ -93,8 +93,8 @@ def make_record(
 def raced_out(
     session: Session, trial: Trial, environment: Environment, slot: str, now: datetime
 ) -> RunRecord:
-    """Return the row of a trial that does not run, as another config is surely faster."""
-    message = "another config is surely faster"
+    """Return the row of a trial that does not run, as its config lost a race."""
+    message = "another config is surely faster, or this one fails"
     outcome = Outcome(
         status="raced_out", message=message, started_at=now, ended_at=now, process_s=0.0
     )

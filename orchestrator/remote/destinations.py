@@ -11,7 +11,7 @@ from typing import Protocol
 from rich.console import Console
 
 from cudnn_sweep.analysis.engine.formats import json_value
-from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict
+from cudnn_sweep.analysis.results.verdicts import BreakEven, RaceState, Verdict
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -133,7 +133,7 @@ def to_json(ran: Ran, results: str) -> str:
     `break_even`, and both have their cell's name. `results`: the location as it was typed.
     """
 
-    def named(row: Verdict | BreakEven) -> dict[str, object]:
+    def named(row: Verdict | BreakEven | RaceState) -> dict[str, object]:
         return {"cell": ran.names[row.cell_id], **vars(row)}
 
     launch = {
@@ -148,6 +148,7 @@ def to_json(ran: Ran, results: str) -> str:
         "warnings": dict(ran.warnings.most_common()),
         "slow_gpus": ran.slow_gpus,
         "failures": [asdict(failure) for failure in ran.progress.failures],
+        "races": list(map(named, ran.races)),
         "verdicts": list(map(named, ran.verdicts)),
         "break_evens": list(map(named, ran.break_evens)),
     }

@@ -138,8 +138,10 @@ def run_sweep(
             session=session, store=store, whole=planned.whole, place=place, console=console
         )
 
+        kept = {session.sweep_id, *store.sweep_ids()}
         for left in session.scratch.parent.glob(f"*{session.scratch.suffix}"):
-            if left != session.scratch:  # a killed launch left it: its lock was this one
+            if left.stem.partition("-shard-")[0] not in kept:
+                # a launch that was killed before its first record left it: its lock was this one
                 shutil.rmtree(left, ignore_errors=True)
 
         # 2. Call each model once, and announce the session.

@@ -43,6 +43,7 @@ class BlockQueue:
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
+        self._retries = session.retries.keys()
         self._owed = session.job.blocks_owed if session.job else 0
         """Number of a cell's first blocks that run even if time is up."""
         self._cells: dict[str, _Cell] = {}
@@ -52,7 +53,7 @@ class BlockQueue:
         self._filling: dict[tuple[str, int], int] = {}
         """The block that fills a cell's compute cache, by cell_id and the cache's generation."""
         self._trials = dict(plan.blocks())
-        present = ask() if plan.is_race and session.begun else {}
+        present = self._standings() if plan.is_race and plan.looks and session.begun else {}
         for block, (first, *_) in self._trials.items():
             cell_id = first.cell.cell_id
             if cell_id not in self._cells:
@@ -79,7 +80,11 @@ class BlockQueue:
         trials = self._trials[block]
         cell = self._cells.get(trials[0].cell.cell_id)
         out = cell.out if cell else frozenset()
-        return [trial.trial_id for trial in trials if out and name_of(trial.config) in out]
+        return [
+            trial.trial_id
+            for trial in trials
+            if trial.trial_id not in self._retries and out and name_of(trial.config) in out
+        ]
 
     def side_by_side(self) -> int:
         """Return how many blocks may run at once now."""

@@ -90,8 +90,8 @@ class Summary:
 
     @cached_property
     def races(self) -> list[RaceState]:
-        of_cells = self.session.of_cells * (len(self.session.own.configs()) - 1)
-        return RaceState.of(self.store, self.session.sweep_id, of_cells=of_cells)
+        """Each config of a race beside the best one; empty if the sweep is no race."""
+        return RaceState.of(self.store, self.session.sweep_id) if self.session.is_race else []
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -196,8 +196,11 @@ def race_lines(
         is_open = any(
             each.state in (OPEN, HOPELESS) for each in states if each.cell_id == first.cell_id
         )
-        so_far = " so far" if is_open else ""
-        yield f"\nFastest{so_far} in {cells[first.cell_id]}: {first.best}, {number(first.best_ms)} ms."
+        so_far, name = " so far" if is_open else "", cells[first.cell_id]
+        if first.best_ms is None:
+            yield f"\nNo config ran in {name}."
+        else:
+            yield f"\nFastest{so_far} in {name}: {first.best}, {number(first.best_ms)} ms."
     texts = {
         CELL: [cells[each.cell_id] for each in states],
         "config": [each.other for each in states],
@@ -298,7 +301,8 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
         yield f"{program} query failures{one}"
     if "ok" not in summary.statuses:
         return
-    yield f"{program} report --format markdown{one}   # what was found, in words"
+    if not summary.session.is_race:
+        yield f"{program} report --format markdown{one}   # what was found, in words"
     for query in ("race",) if summary.session.is_race else ("helps_or_hurts", "break_even"):
         yield f"{program} query {query}{one}"
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"

@@ -68,18 +68,21 @@ def without_missing(
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
     compiling = {each for each in suite.every_config if each.how.compiles and compiler is None}
     missing |= {f"execution {each.execution}": "there is no C++ compiler" for each in compiling}
+
+    def runs(configs: list[Config] | None) -> list[Config] | None:
+        return configs and [each for each in configs if compiler or not each.how.compiles]
+
+    own = runs(suite.without_gpu.configs) or None
+    without_gpu = suite.without_gpu.model_copy(update={"configs": own})
+    configs = runs(suite.configs)
     left = [
-        axes.model_copy(
-            update={
-                "workload": names,
-                "configs": axes.configs
-                and [each for each in axes.configs if each not in compiling],
-            }
-        )
+        axes.model_copy(update={"workload": names, "configs": runs(axes.configs)})
         for axes in suite.cells
         if (names := [name for name in as_list(axes.workload) if name not in missing])
+        and (runs(axes.configs) if axes.configs else configs)
     ]
-    return (suite.model_copy(update={"cells": left}), missing) if left else (suite, {})
+    changed = {"cells": left, "configs": configs, "without_gpu": without_gpu}
+    return (suite.model_copy(update=changed), missing) if left else (suite, {})
 
 
 def expand_cells(

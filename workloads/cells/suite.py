@@ -347,7 +347,7 @@ class SuiteSpec(BaseModel):
         if fault := too_many(self.cells, self.configs, self.replicates):
             raise ValueError(fault)
         if self.is_race and self.decided_by:
-            raise ValueError("decided_by: found contrasts, allowed with until: best: none")
+            raise ValueError("decided_by: found contrasts; `until: best` allows none")
         return self
 
     @property

@@ -93,6 +93,11 @@ def test_disabling_the_compute_cache_costs_what_the_other_trial_found_in_it(
     assert (warm.compute_cache, warm.tuning_blocks, warm.tuning_ms) == ("warm", 2, sign * 1000.0)
 
 
+def test_without_a_compiler_the_longer_start_is_the_search(answer: Answer) -> None:
+    (row, *_) = answer([make_pair(block, 10.0, 9.0) for block in range(3)])
+    assert row.search_ms == row.tuning_ms > 0 and row.compile_ms is None
+
+
 def test_compiling_is_part_of_the_start_apart_from_what_is_left_to_a_search(
     answer: Answer,
 ) -> None:

@@ -94,6 +94,6 @@ def test_one_measures_on_a_device_whatever_the_temporary_directory(
 def test_a_device_that_is_held_by_who_does_not_listen_says_how_to_find_it(shared: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
         squatter.bind(f"\0{locks.PREFIX}GPU-1")
-        told = rf"does not answer; `sudo ss -xap \| grep {locks.PREFIX}GPU-1` shows which"
+        told = rf"does not answer; `sudo ss -xap \| grep {locks.PREFIX}GPU-1` shows the process"
         with pytest.raises(SweepBusyError, match=told), measuring_lock(["GPU-1"]):
             pass

@@ -272,3 +272,18 @@ def test_the_bundled_night_has_executions_within_its_hour_and_without_a_compiler
         assert ({"compile"} <= set().union(*executed)) == (compiler is not None)
         named = {} if compiler else {"execution compile": "there is no C++ compiler"}
         assert night.skipped == named
+
+
+def test_without_a_compiler_a_night_runs_what_needs_none(look: Look) -> None:
+    """A suite's own configs and those of a cell; a cell whose configs all compile is left out."""
+    compiled = [Config(execution="compile")]
+    cells = [CellAxes(workload="mnist"), CellAxes(workload="tutorial_true_first", configs=compiled)]
+    suite = SuiteSpec(cells=cells, configs=[Config(), *compiled], replicates=1)
+    machine = replace(look(suite), compiler=None)
+    request = SweepRequest(
+        options=LaunchOptions(), suite_name="mine", suite=suite, results="", may_skip=True
+    )
+    planned = planned_on(machine, request)
+    assert {trial.cell.workload for trial in planned.whole.trials} == {"mnist"}
+    assert planned.whole.configs() == [Config()]
+    assert planned.skipped == {"execution compile": "there is no C++ compiler"}

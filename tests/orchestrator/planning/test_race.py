@@ -117,6 +117,42 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     assert "lost their worker" not in text
 
 
+@pytest.mark.parametrize(
+    ("fails", "is_best", "state"),
+    [
+        ([{**BEST, "replicate": "0"}], True, None),
+        ([SLOW], True, "raced_out"),
+        ([BEST], False, "raced_out"),
+    ],
+    ids=["the best fails once", "a slow one fails each time", "the best fails each time"],
+)
+def test_a_config_that_fails_each_time_is_out_and_one_failure_costs_no_place(
+    options: LaunchOptions,
+    machine: FakeMachine,
+    fails: list[dict[str, str]],
+    is_best: bool,
+    state: str | None,
+) -> None:
+    effects = [FakeEffect(where=where, status="timeout") for where in fails]
+    script = machine.script.model_copy(update={"effects": [*machine.script.effects, *effects]})
+    ran = run(options, replace(machine, script=script))
+    assert ran.is_complete
+    states = RaceState.of(ran.store, "race")
+    assert ({each.best for each in states} == {BEST_NAME}) == is_best
+    failing = SLOW_NAME if fails == [SLOW] else BEST_NAME
+    assert {each.state for each in states if each.other == failing} == {state} - {None}
+
+
+def test_a_race_in_which_every_config_fails_ends(
+    options: LaunchOptions, machine: FakeMachine
+) -> None:
+    effects = [FakeEffect(where={}, status="out_of_memory")]
+    script = machine.script.model_copy(update={"effects": effects})
+    ran = run(options, replace(machine, script=script))
+    assert ran.is_complete
+    assert ran.exit_code == ExitCode.DOES_NOT_RUN
+
+
 def test_a_cut_race_goes_on_as_if_it_had_not_been_cut(
     options: LaunchOptions, machine: FakeMachine, tmp_path: Path
 ) -> None:

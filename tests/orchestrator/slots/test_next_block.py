@@ -182,7 +182,9 @@ def test_past_a_look_the_cell_that_is_decided_soonest_goes_on_first(session: Ses
     cells = sorted(session.plan.cell_ids())
     seconds = dict(zip(cells, (5.0, 1.0, 4.0, 2.0, 6.0, 3.0), strict=True))
     standings: dict[str, Any] = {
-        cell: SimpleNamespace(is_open=True, recorded_blocks=LOOKS[0], seconds_to_decide=left)
+        cell: SimpleNamespace(
+            is_open=True, recorded_blocks=LOOKS[0], seconds_to_decide=left, out=frozenset()
+        )
         for cell, left in seconds.items()
     }
     asking = BlockQueue(session, lambda: standings)

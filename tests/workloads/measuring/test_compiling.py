@@ -135,7 +135,9 @@ def test_a_model_of_which_nothing_is_compiled_is_no_compiled_one() -> None:
 
 def test_a_step_past_the_door_is_not_compiled() -> None:
     context = plain_context("training", execution="compile")
-    with pytest.raises(WorkloadError, match="execution compile was not in force: .* past `context"):
+    with pytest.raises(
+        WorkloadError, match="execution compile was not in force: .* without `context"
+    ):
         context.check_in_force()
 
 
