@@ -115,7 +115,7 @@ entrants as (
                 count(*) filter (where status = 'raced_out'),
                 count(*) filter (where status = 'ok') = 0,
                 count(*) filter (where status <> 'ok') > 1,
-                avg(log_of(steady_wall_ms)) filter (where status = 'ok'),
+                avg(case when status = 'ok' and steady_wall_ms > 0 then ln(steady_wall_ms) end),
                 settings
         ) = 1 as is_best
     from records

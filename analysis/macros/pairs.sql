@@ -401,7 +401,11 @@ with blocks as (
     where
         status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
         -- a race has other first and last configs in later blocks
-        and sweep_id not in (select sweep_id from records where status = 'raced_out')
+        and sweep_id not in (
+            select sweep_id
+            from records
+            where status = 'raced_out'
+        )
     group by sweep_id, cell_id, block
     having min(launch_id) = max(launch_id) and min(slot) = max(slot)
 ),
