@@ -25,6 +25,7 @@
 -- to gain the same share of its own time, taken from the baseline's second call.
 --
 -- compile_ms: part of tuning_ms that compiling or capturing took; null: neither, or unknown
+-- search_ms: the rest of tuning_ms, mean over the blocks in which that part is known
 with blocks as materialized (
     select
         * rename (judged_cell as cell),
@@ -117,7 +118,6 @@ tuned as (
         tuning_ms - margin_ms as tuning_ms_low,
         tuning_ms + margin_ms as tuning_ms_high,
         nullif(avg(extra_compile_ms + import_ms), 0) as compile_ms,
-        -- what compile_ms leaves of it
         avg(candidate_cold_ms - baseline_cold_ms - extra_compile_ms) as search_ms,
         avg(later_shape_ms) as later_shape_ms -- extra cold cost of each further shape; null if none
     from visited
