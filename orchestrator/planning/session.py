@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cudnn_sweep.analysis.engine.queries import Value
-from cudnn_sweep.analysis.results.contrast import RACE, Contrast
+from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.store.progress import StoredTrial, planned
 from cudnn_sweep.orchestrator.errors import OrchestratorError, SpecError
@@ -101,10 +101,6 @@ class Session:
     """The smallest relative difference that counts."""
     one_sided: bool = False
     """Whether a cell is also decided once its candidate is shown to be not slower, as in a gate."""
-
-    @property
-    def is_race(self) -> bool:
-        return RACE in self.contrasts
 
     @property
     def lock_name(self) -> str:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.engine.settings import shortened, unusual_in
 from cudnn_sweep.analysis.results.cell_names import stored_names
+from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.marked import CELL, MarkedColumn
 from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.results.verdicts import (
@@ -91,24 +92,20 @@ class Summary:
     @cached_property
     def races(self) -> list[RaceState]:
         """Each config of a race beside the best one; empty if the sweep is no race."""
-        return RaceState.of(self.store, self.session.sweep_id) if self.session.is_race else []
+        return RaceState.of(self.store, self.session.sweep_id) if self.session.plan.is_race else []
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """The contrasts that have verdicts: none in a race."""
+        return () if self.session.plan.is_race else self.session.contrasts
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """The verdicts of contrasts; a race has none."""
-        return (
-            []
-            if self.session.is_race
-            else Verdict.of_each(self.store, self.session.sweep_id, self.session.contrasts)
-        )
+        return Verdict.of_each(self.store, self.session.sweep_id, self.contrasts)
 
     @cached_property
     def break_evens(self) -> list[BreakEven]:
-        return (
-            []
-            if self.session.is_race
-            else BreakEven.of_each(self.store, self.session.sweep_id, self.session.contrasts)
-        )
+        return BreakEven.of_each(self.store, self.session.sweep_id, self.contrasts)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -163,7 +160,7 @@ def print_summary(
     """Print the summary. `location`: folder or URL of the results, as the user typed it."""
     verdicts, cells = summary.verdicts, summary.names
     width = console.width if console.is_terminal else None
-    if summary.session.is_race:
+    if summary.session.plan.is_race:
         for line in race_lines(summary.races, cells, width):
             say(console, line)
     if verdicts:
@@ -192,10 +189,9 @@ def race_lines(
     states: Sequence[RaceState], cells: Mapping[str, str], width: int | None
 ) -> Iterator[str]:
     """Yield the fastest config of each cell, then a table of the others."""
-    for _, (first, *_) in groupby(states, attrgetter("cell_id")):
-        is_open = any(
-            each.state in (OPEN, HOPELESS) for each in states if each.cell_id == first.cell_id
-        )
+    for _, of_cell in groupby(states, attrgetter("cell_id")):
+        first, *others = of_cell
+        is_open = any(each.state in (OPEN, HOPELESS) for each in (first, *others))
         so_far, name = " so far" if is_open else "", cells[first.cell_id]
         if first.best_ms is None:
             yield f"\nNo config ran in {name}."
@@ -301,9 +297,9 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
         yield f"{program} query failures{one}"
     if "ok" not in summary.statuses:
         return
-    if not summary.session.is_race:
+    if not summary.session.plan.is_race:
         yield f"{program} report --format markdown{one}   # what was found, in words"
-    for query in ("race",) if summary.session.is_race else ("helps_or_hurts", "break_even"):
+    for query in ("race",) if summary.session.plan.is_race else ("helps_or_hurts", "break_even"):
         yield f"{program} query {query}{one}"
     sql = "select workload, benchmark, median(steady_wall_ms) from records group by all"
     yield f'{program} query "{sql}"{results}'
