@@ -75,12 +75,12 @@ select
     * exclude (by_name),
     settings_besides(null, by_name) as settings,
     if(
-        flag = 'race', '',
+        flag in ('race', 'usual'), '',
         settings_besides(if(flag in ('ban', 'frozen'), 'errata', flag), by_name)
     ) as other_settings,
     case
         when flag is null then null
-        when flag = 'race' then 'other'
+        when flag in ('race', 'usual') then 'other'
         when flag in ('ban', 'frozen') and config.errata is null then 'no'
         when flag in ('ban', 'frozen')
             then if(flag = 'frozen' or is_ban(config.errata), 'yes', null)
@@ -93,7 +93,8 @@ from mapped;
 -- `frozen`, a record without errata has a row for each errata of its cell and sweep. With the flag
 -- `race`, the setting is best or other, and a record of the best config has a row for each other
 -- config of its cell and sweep. The best is the fastest of those that ran, were not raced out, and
--- failed at most once. Trials that were raced out are left out, unless `raced_out` asks for them.
+-- failed at most once. The flag `usual` is alike, with PyTorch's own config in place of the best.
+-- Trials that were raced out are left out, unless `raced_out` asks for them.
 create or replace macro configured(flag, of_sweep, raced_out := false) as table
 with bans as (
     select distinct
@@ -112,25 +113,28 @@ entrants as (
         row_number() over (
             partition by sweep_id, cell_id
             order by
+                if(flag = 'usual', any_value(config) is distinct from usual_config(), null),
                 count(*) filter (where status = 'raced_out'),
                 count(*) filter (where status = 'ok') = 0,
                 count(*) filter (where status <> 'ok') > 1,
                 avg(case when status = 'ok' and steady_wall_ms > 0 then ln(steady_wall_ms) end),
                 settings
-        ) = 1 as is_best
+        ) = 1 and (flag = 'race' or any_value(config) = usual_config()) as is_best
     from records
-    where flag = 'race' and twin = 0
+    where flag in ('race', 'usual') and twin = 0
     group by sweep_id, cell_id, settings
 )
 
 select
     records.* exclude (settings, config_hash), -- noqa: AM04
-    if(flag = 'race', records.settings, configs.settings) as settings,
+    if(flag in ('race', 'usual'), records.settings, configs.settings) as settings,
     concat_ws(
         ', ', nullif(configs.other_settings, ''), 'errata=' || bans.errata,
         others.settings || ' beside ' || best.settings
     ) as other_settings,
-    if(best.settings = records.settings, 'best', configs.setting) as setting
+    if(
+        best.settings = records.settings, if(flag = 'race', 'best', 'usual'), configs.setting
+    ) as setting
 from records
 inner join configs(flag) as configs
     on records.config = configs.config and records.twin = configs.twin

@@ -6,7 +6,7 @@
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
-    when flag in ('twin', 'code', 'layout', 'precision', 'execution', 'race') then null
+    when flag in ('twin', 'code', 'layout', 'precision', 'execution', 'race', 'usual') then null
     when device = 'cpu' then 'no_cuda'
     when not read_by_cudnn(flag) then null
     when miopen then 'miopen'

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from cudnn_sweep.analysis.engine.database import Database, open_database
 from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.results.answers import AnswerRow
+from cudnn_sweep.analysis.results.verdicts import OfContrast
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.analysis.words import (
     counted,
@@ -86,7 +87,7 @@ order by abs(candidate - baseline) desc, operation, kernel
 """
 
 
-class Advice(AnswerRow):
+class Advice(OfContrast):
     """A cell, contrast and start (`container` or `warm`); rows of the requested start come first."""
 
     question = "advice"

@@ -57,6 +57,8 @@ FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
 """Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
 RACE = Contrast(field="race", baseline="best", candidate="other")
 """The fastest config of each cell against each other one: configs that differ in any number of settings."""
+USUAL = Contrast(field="usual", baseline="usual", candidate="other")
+"""PyTorch's own config against each other one of its cell and sweep, in any number of settings."""
 BAN = re.compile(r"\w+:\d+")
 
 

@@ -91,7 +91,7 @@ class Standing:
 def standings(store: Store, session: Session) -> dict[str, Standing]:
     """Return standings by cell_id, of the cells that have records of both configs of a contrast."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
-    if session.job is not None:
+    if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
     values = {"min_effect": session.min_effect, "one_sided": session.one_sided}
     configs = session.plan.configs()

@@ -23,14 +23,12 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
     if options.new:
         return _session(store, planned, "a new sweep")
     earlier = [state for state in store.sweeps() if state.plan_hash == chosen.plan_hash]
-    unfinished = (
-        state for state in earlier if options.retry_failed or _lacks(store, state, chosen)
-    )
+    unfinished = (state for state in earlier if options.retry_failed or lacks(store, state, chosen))
     state = next(unfinished, None)
     if state is None:
         last = f"{earlier[0].sweep_id} is complete" if earlier else "no earlier sweep of this plan"
         return _session(store, planned, f"a new sweep: {last}")
-    difference = _difference(state, planned)
+    difference = differs(state, planned)
     if not difference and state.shards:
         difference = f"runs in shards: --sweep-id {state.sweep_id} resumes it"
     if difference:
@@ -67,7 +65,7 @@ def _named(store: Store, planned: Planned) -> Session:
         others = " and ".join(map(str, sorted(state.shards)))
         raise SpecError(f"--shard {options.shard}: {sweep_id} is split into {others} shards")
     has_codes = any(config.code is not None for config in chosen.configs())
-    if difference := _difference(state, planned, has_codes=has_codes):
+    if difference := differs(state, planned, has_codes=has_codes):
         rather = "--new starts another sweep" if options.resume else "choose another id"
         raise SpecError(f"{named} {sweep_id}: {difference}; {rather}")
     return _resumed(store, planned, state)
@@ -129,7 +127,7 @@ def _session(
     )
 
 
-def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
+def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     """Return whether the sweep has anything left to run: a trial without a record, a repeat of a
     split block, or a further block of an open cell.
     """
@@ -140,7 +138,8 @@ def _lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     return not state.finished or any(split.waits for split in state.blocks.split)
 
 
-def _difference(state: SweepState, planned: Planned, *, has_codes: bool = False) -> str | None:
+def differs(state: SweepState, planned: Planned, *, has_codes: bool = False) -> str | None:
+    """Return on what other machine or software the sweep ran; None if it ran on the planned one."""
     here = planned.machine.environment
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"

@@ -25,6 +25,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.steps.advice_text import Answered, Kept, answer_of, job_table
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, is_step, plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.racing import race, stored_race
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
@@ -51,13 +52,17 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
         return _from_reference(options)
     if options.from_store:
         return _from_store(options)
+    if options.same_bits and not options.races:
+        raise SpecError("--same-bits: allowed only where several levers are raced")
     suite = suite_to_compare(options, kept_rules(options.freeze))
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
-    planned = plan_step(options, suite, machine, suite_name=SUITE, job=options.job)
     compares = machine.environment.device == "cuda"
+    if options.races and compares:
+        return race(options, machine, place, console)
+    planned = plan_step(options, suite, machine, suite_name=SUITE, job=options.job)
     if compares:
-        gpu, minutes = machine.environment.gpu, f"{options.minutes:g} minutes"
+        gpu, minutes = machine.environment.gpu, f"{options.limit_minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     elif _newest(open_store(options.location), options, on_gpu=True) is not None:
         where = f"this is a stored measurement in {options.location}"
@@ -95,6 +100,8 @@ def kept_rules(file: str | None) -> str | None:
 
 
 def _from_store(options: AdviseOptions) -> Answer:
+    if options.races and (raced := stored_race(options)):
+        return raced
     store = open_store(options.location)
     sweep_id = _newest(store, options)
     if sweep_id is None:

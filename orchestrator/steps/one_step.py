@@ -148,19 +148,21 @@ def plan_step(
     *,
     suite_name: str,
     left_s: float | None = None,
+    whole_s: float | None = None,
     job: Job | None = None,
     codes: Mapping[str, CodeLocation] | None = None,
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step. A process may take half of `left_s`, by default the command's time left.
+    """Plan a new sweep of the step. A process may take half of `whole_s`, by default `left_s`, by default the
+    command's time left.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """
     check_step(options, machine)
     left_s = left_s or left_of_minutes_s(options)
     suite = suite.on(machine.environment.device)
-    timeout_s = float(round(max(left_s / 2, LEAST_TIMEOUT_S)))
+    timeout_s = float(round(max((whole_s or left_s) / 2, LEAST_TIMEOUT_S)))
     measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
     suite = suite.model_copy(update={"measure": measure, "without_gpu": WithoutGpu()})
     request = SweepRequest(
@@ -192,7 +194,7 @@ def blocks_minutes(left_s: float) -> float:
 
 
 def left_of_minutes_s(options: AdviseOptions | TurnOptions) -> float:
-    return options.minutes * 60 - (monotonic() - options.began)
+    return options.limit_minutes * 60 - (monotonic() - options.began)
 
 
 def _read_expect(text: str | None) -> Expect | None:

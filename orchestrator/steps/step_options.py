@@ -125,7 +125,13 @@ class _Job(_Model):
         "Where your job starts: in a new container (CUDA's cache of compiled kernels is empty) or on a "
         "warm machine.",
     ] = "container"
-    minutes: MinutesOption = 3.0
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="Minutes to measure; fewer if decided earlier.  [default: 20; benchmark alone: 3]",
+        ),
+    ] = None
     memory_limit: Annotated[
         float | None,
         typer.Option(
@@ -146,6 +152,17 @@ class _Job(_Model):
 class AdviseOptions(_Answer, StepOptions, _Job):
     """Options in the order of their help: the model, the job, the step, and the answer."""
 
+    levers: Annotated[
+        str | None,
+        "NAMES",
+        "Settings to race: benchmark,layout,execution (all, the default) or some of them.",
+    ] = None
+    allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
+        None
+    )
+    same_bits: Annotated[
+        bool, typer.Option("--same-bits", help="Take only a config that computes the same bits.")
+    ] = False
     freeze: Annotated[
         str | None, "FILE.json", "File of `sweep freeze`: also compare its choice with off and on."
     ] = None
@@ -157,6 +174,16 @@ class AdviseOptions(_Answer, StepOptions, _Job):
     @property
     def measures_nothing(self) -> bool:
         return self.from_store or self.reference
+
+    @property
+    def races(self) -> bool:
+        """Return whether several levers are raced, instead of benchmark off and on alone."""
+        is_of_benchmark = self.freeze or self.ranks or self.reference
+        return not is_of_benchmark and bool(self.levers != "benchmark" or self.allow)
+
+    @property
+    def limit_minutes(self) -> float:
+        return self.minutes or (20.0 if self.races else 3.0)
 
     @property
     def job(self) -> "Job":
@@ -189,7 +216,10 @@ class FreezeOptions(AdviseOptions):
     minutes: Annotated[float, typer.Option(min=0.1, help="Time to measure off, on and frozen.")] = (
         5.0
     )
-    # these three are no options of `sweep freeze`
+    # these are no options of `sweep freeze`
+    levers: Literal["benchmark"] = "benchmark"
+    allow: None = None
+    same_bits: Literal[False] = False
     freeze: None = None
     from_store: Literal[False] = False
     reference: Literal[False] = False
@@ -234,6 +264,10 @@ class TurnOptions(_Answer, StepOptions):
     benchmark: Annotated[bool, typer.Option("--benchmark", help="Turn benchmark on.")] = False
     min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
+
+    @property
+    def limit_minutes(self) -> float:
+        return self.minutes
 
 
 @dataclass(frozen=True, kw_only=True)

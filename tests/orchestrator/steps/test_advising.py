@@ -48,7 +48,7 @@ CLEAR = _machine(FakeEffect(where={"benchmark": "true"}, time=0.3))
 
 
 def _options(**changes: Any) -> AdviseOptions:
-    usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 1.0}
+    usual: dict[str, Any] = {"workload": "batch_norm", "minutes": 1.0, "levers": "benchmark"}
     return AdviseOptions(**usual | changes)
 
 

@@ -1,0 +1,155 @@
+"""Levers: the settings that `sweep advise` races, the configs of each stage, and the lines to paste."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from cudnn_sweep.analysis.engine.settings import besides_usual
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
+from cudnn_sweep.workloads.cells.cell import Cell
+from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.executable import execution_fault
+from cudnn_sweep.workloads.execution import EAGER, EXECUTIONS
+from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.survey import Survey
+
+Changes: TypeAlias = tuple[tuple[str, str], ...]
+"""What a config changes: pairs of a lever and its value as text, sorted. Empty: the user's own config."""
+OWN: Changes = ()
+BENCHMARK: Changes = (("benchmark", "true"),)
+MOST = 6  # configs of a stage
+CHANNELS_LAST = {4: "torch.channels_last", 5: "torch.channels_last_3d"}
+
+VALUES: Mapping[str, Sequence[str]] = {
+    "benchmark": ("true",),
+    "layout": ("contiguous", "channels_last"),
+    "execution": ("cuda_graph", "compile", "reduce_overhead"),
+    "precision": tuple(PRECISIONS),
+}
+"""Each lever's values by name. Values of precision are offered only if `--allow` names them."""
+GRAPH = """\
+static, side = batch.clone(), torch.cuda.Stream()    # batch: a batch on the GPU
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(3): step(static)                  # step: your step, without .item() and the like
+torch.cuda.current_stream().wait_stream(side)
+optimizer.zero_grad(set_to_none=True)                # if it trains; Adam: capturable=True
+with torch.cuda.graph(graph := torch.cuda.CUDAGraph()): loss = step(static)
+static.copy_(batch); graph.replay()                  # these two for each further batch"""
+LINES: Mapping[tuple[str, str], str] = {
+    ("benchmark", "true"): "torch.backends.cudnn.benchmark = True",
+    ("precision", "fp32"): "torch.backends.cudnn.conv.fp32_precision = 'ieee'",
+    ("precision", "tf32"): "torch.backends.cudnn.conv.fp32_precision = 'tf32'",
+    ("precision", "bf16"): "model, batch = model.bfloat16(), batch.bfloat16()",
+    ("precision", "fp16"): "model, batch = model.half(), batch.half()",
+    ("precision", "amp_bf16"): "with torch.autocast('cuda', torch.bfloat16): loss = ...",
+    ("precision", "amp_fp16"): "with torch.autocast('cuda', torch.float16): loss = ...  # scaled",
+    ("layout", "contiguous"): "# leave out .to(memory_format=...)",
+    ("layout", "channels_last"): (
+        "model, batch = (part.to(memory_format={channels_last}) for part in (model, batch))"
+    ),
+    ("execution", "compile"): "model = torch.compile(model)",
+    ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
+    ("execution", "cuda_graph"): GRAPH,
+}
+"""Lines to paste for each value, in the order in which a program needs them."""
+
+
+def lines_of(changes: Changes, dimensions: int) -> list[str]:
+    """Return the lines to paste; `dimensions`: of the model's input."""
+    text = "\n".join(lines for change, lines in LINES.items() if change in changes)
+    return text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
+
+
+def config_of(changes: Changes) -> Config:
+    values: dict[str, str | bool] = {**dict(changes)}
+    return Config(**values | {"benchmark": values.get("benchmark") == "true"})  # type: ignore[arg-type]
+
+
+def changes_of(settings: str) -> Changes:
+    """Return the changes of a config by its name, as the column `settings` of `records` has it."""
+    texts = dict(
+        pair.split("=", 1) for pair in settings.split()
+    )  # values of levers are plain words
+    return tuple(sorted(besides_usual(texts).items()))
+
+
+def name_of(changes: Changes) -> str:
+    return (
+        " + ".join(text if lever != "benchmark" else lever for lever, text in changes) or "as it is"
+    )
+
+
+def offered(
+    options: AdviseOptions, cell: Cell, machine: Survey
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the values to race by lever, and why others are left out. Raises SpecError for unknown names."""
+    levers = options.levers.split(",") if options.levers else [*VALUES]
+    allowed = options.allow.split(",") if options.allow else []
+    for option, names, known in (("levers", levers, VALUES), ("allow", allowed, PRECISIONS)):
+        if wrong := [name for name in names if name not in known]:
+            raise SpecError(f"--{option}: found {wrong[0]!r}, allowed: {', '.join(known)}")
+    values: dict[str, list[str]] = {}
+    out: dict[str, str] = {}
+    for lever in dict.fromkeys([*levers, *["precision"] * bool(allowed)]):
+        own = getattr(options, lever, EAGER)
+        for text in VALUES[lever]:
+            if text == own or (lever == "precision" and text not in allowed):
+                continue
+            if lever == "layout" and len(cell.input_shape) not in CHANNELS_LAST:
+                out[text] = f"an input of {len(cell.input_shape)} dimensions has one layout"
+            elif lever == "execution" and (fault := _fault(cell, text, machine)):
+                out[text] = fault
+            else:
+                values.setdefault(lever, []).append(text)
+    if "precision" not in values:
+        out["another precision"] = "not raced without --allow, such as --allow amp_bf16"
+    return values, out
+
+
+def next_configs(
+    rows: Mapping[Changes, Verdict | None], values: Mapping[str, Sequence[str]]
+) -> list[Changes]:
+    """Return the configs of the next stage, the user's own first; none if the race is over.
+
+    A function of what is stored: `rows` has the verdict of each measured config against the user's own, None for
+    one without a time. The first stage has each value alone, without those that compile. A later one has the
+    fastest config so far, all levers that help alone at once, and each config that differs from the fastest in
+    one lever, if they were not measured and hold no value that failed alone.
+    """
+    if not rows:
+        singles = [((lever, text),) for lever, texts in values.items() for text in texts]
+        return [OWN, *(single for single in singles if not _compiles(single))][:MOST]
+    timed = {changes: row for changes, row in rows.items() if row is not None}
+    best = min([OWN, *timed], key=lambda changes: timed[changes].ratio if changes in timed else 1.0)
+    failed = {changes[0] for changes, row in rows.items() if row is None and len(changes) == 1}
+    helping: dict[str, tuple[float, str]] = {}
+    for changes, row in timed.items():
+        if len(changes) == 1 and row.ratio_high is not None and row.ratio_high < 1:
+            ((lever, text),) = changes
+            helping[lever] = min((row.ratio, text), helping.get(lever, (1.0, "")))
+    together = tuple(sorted((lever, text) for lever, (_, text) in helping.items()))
+    nearby = dict.fromkeys([together, *_neighbours(best, values)])
+    new = [each for each in nearby if each not in {OWN, *rows} and not failed & {*each}]
+    return list(dict.fromkeys([OWN, best, *new]))[:MOST] if new else []
+
+
+def _neighbours(best: Changes, values: Mapping[str, Sequence[str]]) -> Iterator[Changes]:
+    for lever, texts in values.items():
+        rest = {name: text for name, text in best if name != lever}
+        for text in texts:
+            yield tuple(sorted((rest | {lever: text}).items()))
+        yield tuple(sorted(rest.items()))
+
+
+def _compiles(changes: Changes) -> bool:
+    return EXECUTIONS[dict(changes).get("execution", EAGER)].compiles
+
+
+def _fault(cell: Cell, execution: str, machine: Survey) -> str | None:
+    config = Config(execution=execution)
+    environment, traits = machine.environment, machine.workloads[cell.workload]
+    return execution_fault(
+        cell, config, traits, device=environment.device, compiler=machine.compiler
+    )

@@ -1,0 +1,347 @@
+"""`sweep advise` over several levers: a chain of races, each a small sweep, and what to set in this job."""
+
+import secrets
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import count
+
+from rich.console import Console
+
+from cudnn_sweep.analysis.answers.answer import Answer, Section, State
+from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, STARTS, Advice, stored_cells
+from cudnn_sweep.analysis.results.contrast import USUAL
+from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.store.store import Store, open_store
+from cudnn_sweep.analysis.words import clock, interval, milliseconds, number, percent, ratio, size
+from cudnn_sweep.orchestrator.planning.request import Planned
+from cudnn_sweep.orchestrator.planning.sweep_selection import differs, lacks
+from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.steps.levers import (
+    BENCHMARK,
+    OWN,
+    Changes,
+    changes_of,
+    config_of,
+    lines_of,
+    name_of,
+    next_configs,
+    offered,
+)
+from cudnn_sweep.orchestrator.steps.one_step import (
+    LEAST_S,
+    is_step,
+    left_of_minutes_s,
+    plan_step,
+    suite_of,
+)
+from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
+from cudnn_sweep.orchestrator.terminal.say import say
+from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.suite import UntilDecided
+from cudnn_sweep.workloads.survey import Survey
+
+SUITE = "race"
+UNTIL = UntilDecided(until="best", at_most=12)  # blocks
+LITTLE = 1.005  # of several configs within this ratio of the best one, the answer is that with fewest changes
+LENGTHS = (200, 2_000, 20_000, 200_000, 2_000_000)
+IDLE = 0.25  # a larger share of a step in which the GPU waits comes first in the answer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Raced:
+    """One config beside the user's own, both measured in the same sweep."""
+
+    verdict: Verdict
+    advice: Advice
+    """Advice for the requested start."""
+
+    @property
+    def runs(self) -> bool:
+        return self.advice.ratio is not None and self.advice.advice not in (DOES_NOT_FIT, FAILS)
+
+    @property
+    def keeps_bits(self) -> bool:
+        return bool(0 < self.verdict.blocks_with_bits == self.verdict.blocks_with_same_bits)
+
+    def saved_s(self, steps: int) -> float:
+        """Return the seconds that a job of so many steps saves, starts included."""
+        row = self.advice
+        return float(steps * (row.baseline_ms - row.candidate_ms) / 1000 - row.extra_start_s)
+
+
+Rows = Mapping[Changes, Raced | None]
+"""What was raced, by its changes; None: a config without a time."""
+
+
+def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Answer:
+    """Race the levers, stage by stage, until no config is left to try or the minutes are over.
+
+    An unfinished race of this step goes on with the stages that are stored.
+    """
+    store = open_store(options.location)
+    cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
+    values, left_out = offered(options, cell, machine)
+    limit = f"{options.limit_minutes:g} minutes"
+    say(console, f"Racing {', '.join(values)} on {machine.environment.gpu}, for at most {limit}.")
+    name = _stored_name(store, options)
+    if name is None or not _goes_on(store, options, machine, name, values):
+        name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    rows: dict[Changes, Raced | None] = {}
+    for stage in count(1):
+        configs = next_configs(_verdicts(rows), values)
+        is_cut = bool(configs) and left_of_minutes_s(options) < LEAST_S
+        if not configs or is_cut:
+            break
+        say(console, f"Stage {stage}: {', '.join(map(name_of, configs))}.")
+        planned = _planned(options, machine, configs, f"{name}-{stage}")
+        ran = run_sweep(planned, place, console)
+        rows |= results_of(options, ran.store, f"{name}-{stage}")
+        is_cut = not ran.is_complete
+        if is_cut:
+            ran.check_not_stopped(is_decided=bool(rows))
+            break
+    return answer_of(options, store, rows, name, left_out, is_cut=is_cut)
+
+
+def stored_race(options: AdviseOptions) -> Answer | None:
+    """Answer from the newest stored race of this step; None if there is none."""
+    store = open_store(options.location)
+    name = _stored_name(store, options)
+    if name is None:
+        return None
+    rows: dict[Changes, Raced | None] = {}
+    for sweep_id in sorted(store.sweep_ids()):
+        if sweep_id.rpartition("-")[0] == name:
+            rows |= results_of(options, store, sweep_id)
+    return answer_of(options, store, rows, name, {}, is_cut=False)
+
+
+def _planned(
+    options: AdviseOptions, machine: Survey, configs: Sequence[Changes], sweep_id: str | None = None
+) -> Planned:
+    measure = MeasureSpec(
+        reference_replicates=int(options.allow is not None),
+        logged_replicates=0,
+        calibrate=False,
+        device_budget_s=0.3,
+    )
+    suite = suite_of(options, UNTIL, measure, [config_of(changes) for changes in configs])
+    planned = plan_step(
+        options,
+        suite,
+        machine,
+        suite_name=SUITE,
+        job=options.job,
+        whole_s=60 * options.limit_minutes,
+    )
+    named = replace(planned.request.options, new=False, sweep_id=sweep_id)
+    return replace(planned, request=replace(planned.request, options=named))
+
+
+def _stored_name(store: Store, options: AdviseOptions) -> str | None:
+    """Return the name of the step's newest race, which begins the id of each of its sweeps."""
+    cells = stored_cells(store, SUITE, options.workload)
+    ids = (cell.sweep_id for cell in cells if cell.device != "cpu" and is_step(options, cell))
+    return next((sweep_id.rpartition("-")[0] for sweep_id in ids), None)
+
+
+def _goes_on(
+    store: Store,
+    options: AdviseOptions,
+    machine: Survey,
+    name: str,
+    values: Mapping[str, Sequence[str]],
+) -> bool:
+    """Return whether a stored race is unfinished, with the levers, hardware and software of this command."""
+    states = {state.sweep_id: state for state in store.sweeps()}
+    rows: dict[Changes, Raced | None] = {}
+    for stage in count(1):
+        configs = next_configs(_verdicts(rows), values)
+        if not configs:
+            return False
+        planned, state = _planned(options, machine, configs), states.get(f"{name}-{stage}")
+        if state is None:
+            return stage > 1
+        if state.plan_hash != planned.chosen.plan_hash or differs(state, planned):
+            return False
+        if lacks(store, state, planned.chosen):
+            return True
+        rows |= results_of(options, store, state.sweep_id)
+    raise AssertionError("a race has an end")
+
+
+def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Changes, Raced | None]:
+    """Return one sweep's configs beside the user's own."""
+    verdicts = Verdict.of(store, sweep_id, **USUAL.values())
+    advices = Advice.of(store, sweep_id, **USUAL.values(), **options.job.values())
+    rows: dict[Changes, Raced | None] = {}
+    for verdict in sorted(verdicts, key=lambda row: row.blocks):
+        same = (row for row in advices if row.asked and row.identity == verdict.identity)
+        advice = next(same, None)
+        is_timed = advice is not None and verdict.ratio is not None
+        changes = changes_of(verdict.other_settings.partition(" beside ")[0])
+        rows[changes] = Raced(verdict=verdict, advice=advice) if is_timed and advice else None
+    return rows
+
+
+def answer_of(
+    options: AdviseOptions,
+    store: Store,
+    rows: Mapping[Changes, Raced | None],
+    name: str,
+    left_out: Mapping[str, str],
+    *,
+    is_cut: bool,
+) -> Answer:
+    timed = {changes: row for changes, row in rows.items() if row is not None}
+    asked = {
+        changes: row
+        for changes, row in timed.items()
+        if row.runs and (row.keeps_bits or not options.same_bits)
+    }
+    best = _chosen(asked)
+    lines = lines_of(best, _dimensions(timed))
+    sweeps = f"{name}-*"
+    first = next(iter(timed.values()), None)
+    failures = [f"{name_of(changes)} fails" for changes, row in rows.items() if row is None]
+    facts = list(_facts(options, timed, best, left_out, failures, is_cut=is_cut))
+    again = ("Without measuring again", options.again)
+    more = [("Goes on", options.command())] if is_cut else []
+    query = [options.program, "query", "failures", *options.where(), "--sweep-id", sweeps]
+    return Answer(
+        kind="advise",
+        subject=options.workload,
+        state=_state(asked.get(best), timed, is_cut=is_cut),
+        headline=_headline(options, asked.get(best), best, bool(timed)),
+        paste=lines,
+        sections=[Section(rows=facts), *([_table(timed, best), _lengths(asked)] if first else ())],
+        commands=[*more, again] if first else [("Next", shlex.join(query))],
+        values={
+            "sweep_id": sweeps,
+            "setting": dict(best),
+            "lines": lines,
+            "configs": [
+                {
+                    "changes": dict(changes),
+                    "advice": row and row.advice,
+                    "verdict": row and row.verdict,
+                }
+                for changes, row in rows.items()
+            ],
+            "left_out": dict(left_out),
+            "is_cut": is_cut,
+            "again": options.again,
+        },
+    )
+
+
+def _chosen(asked: Mapping[Changes, Raced]) -> Changes:
+    """Return the config whose job is the shortest; of those within `LITTLE` of it, that with fewest changes."""
+    ratios = {OWN: 1.0} | {changes: row.advice.ratio for changes, row in asked.items()}
+    least = min(ratios.values())
+    near = [changes for changes in ratios if ratios[changes] <= LITTLE * least]
+    return min(near, key=lambda changes: (len(changes), ratios[changes]))
+
+
+def _state(row: Raced | None, timed: Mapping[Changes, Raced], *, is_cut: bool) -> State:
+    if not timed:
+        return "does not run"
+    is_sure = not is_cut if row is None else row.advice.ratio_high < 1
+    return "fine" if is_sure else "cannot tell"
+
+
+def _headline(options: AdviseOptions, row: Raced | None, best: Changes, has_times: bool) -> str:
+    if not has_times:
+        return f"{options.workload} does not run here."
+    if row is None:
+        return "Leave it as it is: nothing that was raced makes your job shorter."
+    job = row.advice
+    if job.ratio_high >= 1:
+        return f"Undecided: so far {name_of(best)} is the fastest."
+    whole = (
+        f"{job.job_steps:,} steps take {clock(job.candidate_s)} instead of {clock(job.baseline_s)}"
+    )
+    return f"Set {name_of(best)}: {whole}."
+
+
+def _facts(
+    options: AdviseOptions,
+    timed: Mapping[Changes, Raced],
+    best: Changes,
+    left_out: Mapping[str, str],
+    failures: Sequence[str],
+    *,
+    is_cut: bool,
+) -> Iterator[tuple[str, str]]:
+    row = timed.get(best)
+    own = next((each.verdict for each in timed.values()), None)
+    if own is not None and own.baseline_device_ms:
+        idle = 1 - own.baseline_device_ms / own.baseline_ms
+        if idle > IDLE:
+            yield (
+                "First",
+                f"the GPU is idle for {percent(idle)} of your step: the CPU holds it back",
+            )
+    if row is not None:
+        job, bits = row.advice, row.verdict
+        ends = interval(job.ratio_low, job.ratio_high)
+        yield (
+            "Your job",
+            f"{ratio(job.ratio)} of the time{ends}, by {job.blocks} blocks, {STARTS[job.start]}",
+        )
+        ends = interval(job.step_ratio_low, job.step_ratio_high)
+        times = f"{number(job.candidate_ms)} ms instead of {number(job.baseline_ms)} ms"
+        yield "A step", f"{ratio(job.step_ratio)} of the time{ends}: {times}"
+        yield (
+            "Its start",
+            f"{clock(job.extra_start_s)} later" if job.extra_start_s > 0 else "no later",
+        )
+        if job.candidate_first_bytes and job.baseline_first_bytes:
+            text = f"{size(job.candidate_first_bytes)} instead of {size(job.baseline_first_bytes)}"
+            yield "Memory", text
+        same = "the same bits" if row.keeps_bits else "other bits"
+        yield "Results", f"{same} as your config" + (f"; {bits.errors}" if bits.errors else "")
+    if failures:
+        yield "Failed", "; ".join(failures)
+    for number_of, (value, why) in enumerate(left_out.items()):
+        yield "" if number_of else "Left out", f"{value}: {why}"
+    if is_cut:
+        yield "Cut", "the minutes are over; the same command goes on"
+
+
+def _table(timed: Mapping[Changes, Raced], best: Changes) -> Section:
+    """Return a row a config, the shortest job first."""
+    order = sorted(timed.items(), key=lambda item: item[1].advice.ratio)
+    return Section(
+        head=["raced", "a step", "of yours", "starts later", "job, of yours"],
+        rows=[
+            [
+                name_of(changes) + " *" * (changes == best),
+                milliseconds(row.advice.candidate_ms),
+                ratio(row.advice.step_ratio),
+                clock(row.advice.extra_start_s),
+                f"{ratio(row.advice.ratio)}{interval(row.advice.ratio_low, row.advice.ratio_high)}",
+            ]
+            for changes, row in order
+        ],
+    )
+
+
+def _lengths(asked: Mapping[Changes, Raced]) -> Section:
+    """Return the config with the shortest job for jobs of several lengths."""
+    rows = []
+    for steps in LENGTHS:
+        saved = {OWN: 0.0} | {changes: row.saved_s(steps) for changes, row in asked.items()}
+        best = max(saved, key=lambda changes: saved[changes])
+        rows.append([f"{steps:,}", name_of(best), clock(saved[best]) if best else ""])
+    return Section(head=["steps", "set", "saves"], rows=rows)
+
+
+def _verdicts(rows: Mapping[Changes, Raced | None]) -> dict[Changes, Verdict | None]:
+    return {changes: None if row is None else row.verdict for changes, row in rows.items()}
+
+
+def _dimensions(timed: Mapping[Changes, Raced]) -> int:
+    return next((row.verdict.input_shape.count("x") + 1 for row in timed.values()), 0)
