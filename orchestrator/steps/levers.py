@@ -122,7 +122,11 @@ def next_configs(
         singles = [((lever, text),) for lever, texts in values.items() for text in texts]
         return [OWN, *(single for single in singles if not _compiles(single))][:MOST]
     timed = {changes: row for changes, row in rows.items() if row is not None}
-    best = min([OWN, *timed], key=lambda changes: timed[changes].ratio if changes in timed else 1.0)
+    own_ms = [row.baseline_ms for row in timed.values()]
+    times = {OWN: min(own_ms, default=0.0)} | {
+        each: row.candidate_ms for each, row in timed.items()
+    }
+    best = min(times, key=times.__getitem__)
     failed = {changes[0] for changes, row in rows.items() if row is None and len(changes) == 1}
     helping: dict[str, tuple[float, str]] = {}
     for changes, row in timed.items():

@@ -65,10 +65,10 @@ class Raced:
     def keeps_bits(self) -> bool:
         return bool(0 < self.verdict.blocks_with_bits == self.verdict.blocks_with_same_bits)
 
-    def saved_s(self, steps: int) -> float:
-        """Return the seconds that a job of so many steps saves, starts included."""
-        row = self.advice
-        return float(steps * (row.baseline_ms - row.candidate_ms) / 1000 - row.extra_start_s)
+    def job_s(self, steps: int, *, is_own: bool = False) -> float:
+        """Return the seconds of a job of so many steps, its start included, with this config or the user's own."""
+        side, row = "baseline" if is_own else "candidate", vars(self.advice)
+        return float(row[f"{side}_s"] + (steps - row["job_steps"]) * row[f"{side}_ms"] / 1000)
 
 
 Rows = Mapping[Changes, Raced | None]
@@ -201,7 +201,7 @@ def answer_of(
         for changes, row in timed.items()
         if row.runs and (row.keeps_bits or not options.same_bits)
     }
-    best = _chosen(asked)
+    best = _chosen(_jobs(asked))
     lines = lines_of(best, _dimensions(timed))
     sweeps = f"{name}-*"
     first = next(iter(timed.values()), None)
@@ -237,12 +237,19 @@ def answer_of(
     )
 
 
-def _chosen(asked: Mapping[Changes, Raced]) -> Changes:
+def _jobs(asked: Mapping[Changes, Raced], steps: int | None = None) -> dict[Changes, float]:
+    """Return the seconds of a job by its config. The user's own counts as it ran beside the shortest one."""
+    jobs = {each: row.job_s(steps or row.advice.job_steps) for each, row in asked.items()}
+    if not jobs:
+        return {OWN: 0.0}
+    row = asked[min(jobs, key=jobs.__getitem__)]
+    return {OWN: row.job_s(steps or row.advice.job_steps, is_own=True)} | jobs
+
+
+def _chosen(jobs: Mapping[Changes, float]) -> Changes:
     """Return the config whose job is the shortest; of those within `LITTLE` of it, that with fewest changes."""
-    ratios = {OWN: 1.0} | {changes: row.advice.ratio for changes, row in asked.items()}
-    least = min(ratios.values())
-    near = [changes for changes in ratios if ratios[changes] <= LITTLE * least]
-    return min(near, key=lambda changes: (len(changes), ratios[changes]))
+    near = [changes for changes in jobs if jobs[changes] <= LITTLE * min(jobs.values())]
+    return min(near, key=lambda changes: (len(changes), jobs[changes]))
 
 
 def _state(row: Raced | None, timed: Mapping[Changes, Raced], *, is_cut: bool) -> State:
@@ -313,7 +320,7 @@ def _facts(
 
 def _table(timed: Mapping[Changes, Raced], best: Changes) -> Section:
     """Return a row a config, the shortest job first."""
-    order = sorted(timed.items(), key=lambda item: item[1].advice.ratio)
+    order = sorted(timed.items(), key=lambda item: item[1].advice.candidate_s)
     return Section(
         head=["raced", "a step", "of yours", "starts later", "job, of yours"],
         rows=[
@@ -333,10 +340,10 @@ def _lengths(asked: Mapping[Changes, Raced]) -> Section:
     """Return the config with the shortest job for jobs of several lengths."""
     rows = []
     for steps in LENGTHS:
-        saved = {OWN: 0.0} | {changes: row.saved_s(steps) for changes, row in asked.items()}
-        best = max(saved, key=lambda changes: saved[changes])
-        rows.append([f"{steps:,}", name_of(best), clock(saved[best]) if best else ""])
-    return Section(head=["steps", "set", "saves"], rows=rows)
+        jobs = _jobs(asked, steps)
+        best = _chosen(jobs)
+        rows.append([f"{steps:,}", name_of(best), clock(jobs[best]), clock(jobs[OWN])])
+    return Section(head=["steps", "set", "take", "as it is"], rows=rows)
 
 
 def _verdicts(rows: Mapping[Changes, Raced | None]) -> dict[Changes, Verdict | None]:
