@@ -35,7 +35,6 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         "night_series",
         "night_signs",
         "break_even",
-        "helps_or_hurts",
     ],
 )
 def test_answer_is_what_is_kept(made_up: Database, question: str) -> None:
