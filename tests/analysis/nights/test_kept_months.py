@@ -8,6 +8,7 @@ import lzma
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ def outcomes(*, turned_at: int, accepts: bool) -> Iterator[NightOutcome]:
         blank = replace(made_up_night()[0], night="tonight", date=tonight.tonight.date)
         memory = remembered(before, accepted, tonight)
         before, _ = compare_night(
-            blank, tonight, memory, measure, lambda known=tonight: known, lambda _: "again"
+            blank, tonight, memory, measure, partial(until, whole, night), lambda _: "again"
         )
         if accepts and night == 20:
             accepted = [
