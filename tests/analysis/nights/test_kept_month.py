@@ -1,6 +1,6 @@
-"""Two months of a few series, night after night, through the judge that real nights use.
+"""A month of a few series, night after night, through the judge that real nights use.
 
-`python -m tests.analysis.nights.test_kept_months` writes what each night finds now.
+`python -m tests.analysis.nights.test_kept_month` writes what each night finds now.
 """
 
 import json
@@ -32,9 +32,9 @@ from cudnn_sweep.analysis.nights.series import (
 from cudnn_sweep.analysis.nights.settle import compare_night
 from tests.made_up_night import key_of, made_up_night
 
-KEPT = Path(__file__).with_name("kept_months.json.xz")
+KEPT = Path(__file__).with_name("kept_month.json.xz")
 FIRST = date(2026, 1, 1)
-NIGHTS, NEW_TORCH, BAD_GPU, NEW_DRIVER = 32, 10, 17, 24
+NIGHTS, NEW_TORCH, BAD_GPU, NEW_DRIVER, TURNED = 34, 10, 17, 24, 29
 CELLS = 6
 TWO = (Change(part="torch", before="2.11", now="2.12"),)
 
@@ -65,9 +65,9 @@ def value(metric: str, cell: int, night: int, noise: float) -> float | str | Non
     return float(10 * factor * (device if metric == "steady_device" else 1.0) * noise)
 
 
-def month(*, turned_at: int) -> tuple[History, dict[SeriesKey, list[float]]]:
-    """Return every night's history, and the fresh log ratios by series. `turned_at`: from then on, in turns."""
-    generator = np.random.default_rng(turned_at)
+def month() -> tuple[History, dict[SeriesKey, list[float]]]:
+    """Return every night's history, and the fresh log ratios by series."""
+    generator = np.random.default_rng(5)
     torch = ["2.11" if night < NEW_TORCH else "2.12" for night in range(NIGHTS)]
     driver = ["580" if night < NEW_DRIVER else "590" for night in range(NIGHTS)]
     uuids = ["GPU-b" if BAD_GPU <= night < 23 else "GPU-a" for night in range(NIGHTS)]
@@ -81,7 +81,7 @@ def month(*, turned_at: int) -> tuple[History, dict[SeriesKey, list[float]]]:
             recorded=7 if night == 26 else 10,
             softwares={"lab": torch[night] + driver[night]},
             parts=same | {"torch": torch[night], "driver": driver[night], "gpu_uuid": uuids[night]},
-            in_turns=night >= turned_at,
+            in_turns=night >= TURNED,
         )
         for night in range(NIGHTS)
     )
@@ -122,8 +122,8 @@ def until(whole: History, night: int) -> History:
     return replace(whole, nights=nights, series=tuple(series))
 
 
-def outcomes(*, turned_at: int, accepts: bool) -> Iterator[NightOutcome]:
-    whole, ratios = month(turned_at=turned_at)
+def outcomes() -> Iterator[NightOutcome]:
+    whole, ratios = month()
     before: NightOutcome | None = None
     accepted: list[Acceptance] = []
 
@@ -148,7 +148,7 @@ def outcomes(*, turned_at: int, accepts: bool) -> Iterator[NightOutcome]:
         before, _ = compare_night(
             blank, tonight, memory, measure, partial(until, whole, night), lambda _: "again"
         )
-        if accepts and night == 20:
+        if night == 20:
             accepted = [
                 Acceptance(
                     key=finding.key,
@@ -163,11 +163,7 @@ def outcomes(*, turned_at: int, accepts: bool) -> Iterator[NightOutcome]:
 
 
 def found() -> list[Any]:
-    nights = [
-        *outcomes(turned_at=NIGHTS, accepts=False),
-        *outcomes(turned_at=22, accepts=True),
-    ]
-    return [rounded(json.loads(to_json(outcome))) for outcome in nights]
+    return [rounded(json.loads(to_json(outcome))) for outcome in outcomes()]
 
 
 def rounded(value: Any) -> Any:
