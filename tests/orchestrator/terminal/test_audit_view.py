@@ -90,3 +90,15 @@ def test_a_model_has_its_most_frequent_input() -> None:
     assert _model_text(hidden) == (
         "Net in DDP: 0 calls, 0 convolutions, others in compiled code not seen"
     )
+
+
+def test_a_script_that_set_nothing_is_told_from_one_without_torch() -> None:
+    quiet = replace(FINDINGS, writes=(), flags_at_end={"benchmark": True})
+    assert who_turned_it(quiet).endswith("belongs to it: `benchmark` is True.")
+    assert who_turned_it(replace(quiet, torch=None)) == "No line of Python changed `benchmark`."
+    other = replace(WRITE, name="deterministic")
+    assert who_turned_it(replace(quiet, writes=(other,))) == (
+        "No line of Python changed `benchmark`."
+    )
+    twice = replace(quiet, writes=(WRITE, other, WRITE))
+    assert len(who_turned_it(twice).splitlines()) == 2
