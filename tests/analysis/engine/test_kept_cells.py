@@ -29,7 +29,6 @@ ASKED = {
     "jobs_weighed": (
         f"jobs_weighed({CONTRAST}, 2000, null, 'container', 2, 0.05, 0.02, 0.1, null, null)"
     ),
-    "sides_compared": "sides_compared('date', '2025-01-01', 'date', '2025-01-02', 0.03)",
     "outcomes_of": f"outcomes_of({CONTRAST}, null)",
     "processes": "night_processes(null, null)",
 }
