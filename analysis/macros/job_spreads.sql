@@ -58,7 +58,7 @@ summed as (
         coalesce(
             (steps_2 + start_of_mean ** 2) ** 2
             / nullif(
-                steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / nullif(start_df, 0), 0
+                steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / start_df, 0
             ),
             least(step_df, start_df)
         ) as mean_df,
@@ -69,7 +69,7 @@ summed as (
                 steps_2 ** 2 / nullif(step_df, 0)
                 + (steps_of_run ** 2 / of_runs) ** 2 / nullif(step_df, 0)
                 + start_of_run ** 4 * (1 / of_runs + start_of_mean ** 2 / start_of_run ** 2) ** 2
-                / nullif(start_df, 0),
+                / start_df,
                 0
             ),
             least(step_df, start_df)
@@ -87,4 +87,4 @@ select
     least(greatest(floor(1e-9 + mean_df), 1), 1000)::bigint as df,
     least(greatest(floor(1e-9 + run_df), 1), 1000)::bigint as run_df
 from summed
-where step_df > 0 and start_df > 0;
+where step_df > 0;

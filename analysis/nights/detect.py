@@ -78,14 +78,12 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the pasts to compare with: the last month; if there are more nights, also the last LATELY
-    nights and the first month, which a slow creep does not move. If pinned, only the first month."""
+    """Return the pasts to compare with: the last month, the last LATELY nights, and the first month, which a
+    slow creep does not move. If pinned, only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(is_pinned)(earlier, MONTH)]
-    if earlier.shape[-1] > LATELY and not is_pinned:
-        months.append(last_measured(earlier, LATELY))
-    if earlier.shape[-1] > MONTH and not is_pinned:
-        months.append(first_measured(earlier, MONTH))
+    if not is_pinned:
+        months += [last_measured(earlier, LATELY), first_measured(earlier, MONTH)]
     return [_past(month, min_effect) for month in months]
 
 

@@ -255,7 +255,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
     """For each metric, return findings of similar ratio, if most of its series have such a finding."""
     members: list[Finding] = []
-    for name in {finding.key.metric for finding in findings}:
+    for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]
         metric = METRIC_OF[name]
         assert isinstance(metric, Amount)

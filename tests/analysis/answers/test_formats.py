@@ -55,3 +55,12 @@ def test_cases_are_counted_by_their_result() -> None:
     answer = Answer(kind="night", subject="n", state="worse", headline="H", cases=cases)
     suite = ET.fromstring(formats()[".xml"].render(answer))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+
+
+def test_only_a_section_with_a_title_has_a_heading_and_an_anchor() -> None:
+    page = formats()[".html"].render(ANSWER)
+    assert page.count("<h2>") == 1 and "<h2>Series</h2>" in page
+    assert page.count("<section>") == 1 and page.count("<section id=") == 1
+    assert page.count('<div class="scrolls">') == 2
+    empty = Answer(kind="gate", subject="n", state="fine", headline="H", sections=[Section()])
+    assert '<div class="scrolls">' not in formats()[".html"].render(empty)

@@ -32,10 +32,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         "coverage",
         "roofline",
         "choice_stability",
-        "night_series",
         "night_signs",
-        "break_even",
-        "helps_or_hurts",
     ],
 )
 def test_answer_is_what_is_kept(made_up: Database, question: str) -> None:

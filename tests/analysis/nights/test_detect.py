@@ -68,7 +68,7 @@ def test_a_candidate_says_since_when_and_by_how_much() -> None:
     assert found.now == pytest.approx(2.21, abs=0.005)
     assert found.ratio == pytest.approx(1.105, abs=0.003)
     assert found.nights == len(NIGHTS) + 1
-    (past,) = compared_with(np.log([NIGHTS[:10]]), min_effect=0.0)
+    past, *_ = compared_with(np.log([NIGHTS[:10]]), min_effect=0.0)
     assert past.line == pytest.approx(1.2 * 1.4826 * 0.01, abs=0.001), "a deviation of 1%"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.nights.findings import SHARED, share
+from cudnn_sweep.analysis.nights.findings import SHARED, _is_confirmed, share
 from cudnn_sweep.analysis.nights.outcome import Finding
 from cudnn_sweep.analysis.nights.series import Change, Series
 from tests.made_up_night import finding_of, key_of, points_of
@@ -152,3 +152,17 @@ def test_what_was_told_stays_told_where_more_begins_that_waits() -> None:
     again = share([*first[1][:3], *waits], slow, "", alerted)[0]
     assert [(each.now, each.is_alert) for each in again] == [("10 of 10 times", True)]
     assert not share([*found_of(slow[:3]), *waits], slow, "")[0][0].is_alert
+
+
+def test_more_than_half_of_the_members_confirm_a_shared_finding() -> None:
+    key = key_of()
+    sure, waits = (
+        finding_of(key, FIRST, state=state, before=10.0, now=11.0)
+        for state in ("confirmed", "waiting")
+    )
+    assert _is_confirmed([sure, sure, waits], []) and not _is_confirmed([sure, waits], [])
+    assert not _is_confirmed([], [])
+    part = replace(sure, shared="id")
+    assert _is_confirmed([part, waits, waits], ["id"])
+    assert not _is_confirmed([part, waits, waits], ["other"])
+    assert not _is_confirmed([replace(waits, shared="id"), waits], ["id"])

@@ -66,6 +66,11 @@ def test_models_are_asked_for_by_name_or_a_part_of_it(
     assert models_missing(choice, [H100, *A100, H200]) == (["B200"] if "B200" in asked else [])
 
 
+def test_one_model_that_is_not_there_is_missing() -> None:
+    assert models_missing(GpuChoice(models="B200"), [H100, H200]) == ["B200"]
+    assert models_missing(GpuChoice(models="all"), []) == []
+
+
 def test_exact_name_is_not_that_of_its_slices() -> None:
     assert models_asked(GpuChoice(models=A100[0]), [SLICE, A100[0]]) == [A100[0]]
     assert models_asked(GpuChoice(models="1g.5gb"), [SLICE, A100[0]]) == [SLICE]

@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.repro.script import (
     MOST_LINES,
     Reproduced,
+    _values,
     of_case,
     of_trial,
     script,
@@ -207,3 +208,31 @@ def test_trial_that_torch_alone_cannot_reproduce_is_refused(
 ) -> None:
     with pytest.raises(ReproError, match=why):
         of_trial(row_of(**axes))
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "operation", "found"),
+    [
+        ((2, 4, 6), "channels_last", "conv1d", "contiguous_format"),
+        ((2, 4, 6, 6), "channels_last", "conv2d", "channels_last"),
+        ((2, 4, 6, 6, 6), "channels_last", "conv3d", "channels_last_3d"),
+        ((2, 4, 6, 6, 6), "contiguous", "conv3d", "contiguous_format"),
+    ],
+)
+def test_layout_is_that_of_as_many_axes(
+    shape: tuple[int, ...], layout: str, operation: str, found: str
+) -> None:
+    values = _values(side(input_shape=shape, layout=layout), ["benchmark"])
+    assert (values["operation"], values["layout"]) == (operation, found)
+    assert values["flags"] == {"benchmark": False} and values["output"] is None
+    assert list(values["sizes"]) == ["stride", "padding", "dilation", "groups"]
+
+
+def test_a_transposed_convolution_has_its_output_padding_and_a_backward_step_its_output() -> None:
+    values = _values(
+        side(transposed=True, bias=False, groups=1, direction="backward_data"), ["benchmark"]
+    )
+    assert values["operation"] == "conv_transpose2d" and values["bias"] is None
+    assert values["sizes"]["output_padding"] == (1, 1)
+    assert values["output"] == (2, 6, 12, 12)
+    assert _values(side(), ["benchmark"])["bias"] == (6,)

@@ -3,8 +3,15 @@
 from dataclasses import replace
 
 from cudnn_sweep.analysis.answers.text import lines_of
-from cudnn_sweep.orchestrator.terminal.audit_view import sections_of, who_turned_it
-from cudnn_sweep.workloads.auditing.findings import Convolution, Findings, Model, SourceLine, Write
+from cudnn_sweep.orchestrator.terminal.audit_view import _model_text, sections_of, who_turned_it
+from cudnn_sweep.workloads.auditing.findings import (
+    Convolution,
+    Findings,
+    InputShape,
+    Model,
+    SourceLine,
+    Write,
+)
 from tests.orchestrator.auditing.test_input_shapes import FINDINGS
 from tests.orchestrator.blank import blank
 
@@ -65,3 +72,33 @@ def test_without_a_convolution_benchmark_changed_nothing() -> None:
     )
     compiled = blank(Model, name="Net", unseen="compiled")
     assert "No convolution ran" not in shown(replace(silent, models=(compiled,)))
+
+
+def test_a_model_has_its_most_frequent_input() -> None:
+    """By all of its calls, those that record gradients and others."""
+    shapes = [
+        InputShape(shape=(8, 3), training=2, inference=5),
+        InputShape(shape=(4, 3), training=6, inference=0),
+        InputShape(shape=(2, 3), training=0, inference=6),
+    ]
+    model = blank(Model, name="Net", calls=1200, convolutions=3, shapes=shapes, without_shape=4)
+    assert _model_text(model) == (
+        "Net: 1,200 calls, 3 convolutions; 3 distinct inputs, most often 8x3 (7 times); "
+        "4 calls without a tensor of numbers among the arguments"
+    )
+    hidden = blank(Model, name="Net", unseen="compiled", wrapped_in="DDP")
+    assert _model_text(hidden) == (
+        "Net in DDP: 0 calls, 0 convolutions, others in compiled code not seen"
+    )
+
+
+def test_a_script_that_set_nothing_is_told_from_one_without_torch() -> None:
+    quiet = replace(FINDINGS, writes=(), flags_at_end={"benchmark": True})
+    assert who_turned_it(quiet).endswith("belongs to it: `benchmark` is True.")
+    assert who_turned_it(replace(quiet, torch=None)) == "No line of Python changed `benchmark`."
+    other = replace(WRITE, name="deterministic")
+    assert who_turned_it(replace(quiet, writes=(other,))) == (
+        "No line of Python changed `benchmark`."
+    )
+    twice = replace(quiet, writes=(WRITE, other, WRITE))
+    assert len(who_turned_it(twice).splitlines()) == 2

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from cudnn_sweep.analysis.results.marked import MarkedColumn
-from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
+from cudnn_sweep.orchestrator.terminal.drawing import _least, draw, draw_marked
 
 DRAWN = Path(__file__).with_name("drawn.txt")  # by width
 
@@ -95,3 +95,17 @@ def test_all_columns_are_a_table_or_a_block_a_row() -> None:
     ]
     blocks = f"name   a\ncount  1\ntext   {'x' * 30}\n\nname   bb\ntext   {'y' * 30}\n"
     assert draw(answer, 46) == blocks
+
+
+def test_a_column_can_be_cut_to_what_still_tells_its_rows_apart() -> None:
+    """Numbers and texts of up to 24 characters stay whole; one word, such as an id, keeps 12; a head is whole."""
+    text, id_ = "some words " * 4, "GPU-5f3c1b9a-7d2e-4c8f-9a61-0b7e4d2f8c35"
+    assert _least(column("n", "1" * 40, is_number=True), 24) == 40
+    assert _least(column("n", "x" * 24), 20) == 24
+    assert _least(column("n", "x" * 25), 20) == 12
+    assert _least(column("uuid", id_, id_), 24) == 12
+    assert _least(column("by_choice", text, id_), 24) == 24
+    assert _least(column("by_choice", text), 100) == len(text)
+    assert _least(column("cell", id_), 24) == 24, "a cell's name is no id"
+    assert _least(column("a_head_that_is_much_too_lengthy_here", id_), 24) == 12
+    assert _least(column("lengthyheadings", id_), 24) == 15

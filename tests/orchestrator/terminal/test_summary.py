@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 from unittest.mock import create_autospec
 
@@ -27,6 +28,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import OpenSweep, Place
 from cudnn_sweep.orchestrator.terminal.summary import (
     RESEMBLING,
     Summary,
+    _cause_lines,
     print_summary,
     slow_gpu_lines,
 )
@@ -211,3 +213,27 @@ def test_the_first_five_causes_are_shown_each_with_the_command_of_one_trial(
     assert bool(more) == (causes > 5)
     assert not more or f"and {causes - 5} cause{'s' * (causes > 6)} more: " in more[0]
     assert "a worker gave up a trial: disk full" in lines
+
+
+def test_three_cells_of_a_cause_are_named() -> None:
+    failures = [
+        Failure(trial_id=trial_id, status="crash", message="cause")
+        for trial_id in ("a", "b", "c", "d")
+    ]
+    trials = [
+        SimpleNamespace(
+            trial_id=each.trial_id, cell=SimpleNamespace(cell_id=f"cell {each.trial_id}")
+        )
+        for each in failures
+    ]
+    of_cells = {trial.cell.cell_id: trial.cell.cell_id for trial in trials}
+    session = SimpleNamespace(own=SimpleNamespace(trials=trials))
+    summary: Any = SimpleNamespace(session=session, names=of_cells)
+    head, three = _cause_lines(summary, failures[:3])
+    assert head == "\ncrash in 3 trials of 3 cells: cause"
+    assert three == "  cell a, cell b, cell c"
+    _, four = _cause_lines(summary, failures)
+    assert four == "  cell a, cell b, cell c, ..."
+    again = [*failures[:1], *failures[:1]]
+    head, one = _cause_lines(summary, again)
+    assert head == "\ncrash in 2 trials of 1 cell: cause" and one == "  cell a"

@@ -14,6 +14,7 @@ from cudnn_sweep.workloads.hardware.listed_gpus import (
     ListedGpu,
     chosen_slices,
     listed_gpus,
+    may_be_seen,
     uuid_of_slice,
 )
 from cudnn_sweep.workloads.hardware.monitor import GpuReading
@@ -122,3 +123,30 @@ def test_a_slices_own_uuid_is_found_without_its_prefix() -> None:
     gpu = ListedGpu(uuid="MIG-aa", name="MIG", card="GPU-bb", card_index=0, pci_address="0")
     assert uuid_of_slice("aa", "MIG-cc", [gpu]) == "MIG-aa"
     assert uuid_of_slice("dd", None, [gpu]) is None
+
+
+@pytest.mark.parametrize(
+    ("visible", "names", "seen"),
+    [
+        (None, "AB", ["GPU-0", "GPU-1"]),
+        ("1", "AA", ["GPU-1"]),
+        ("1", "AB", ["GPU-0", "GPU-1"]),
+        ("GPU-1", "AB", ["GPU-1"]),
+        ("", "AB", []),
+    ],
+)
+def test_numbers_name_gpus_only_where_all_are_of_one_model(
+    visible: str | None, names: str, seen: list[str]
+) -> None:
+    """CUDA may number GPUs of several models in another order than NVML."""
+    listed = [
+        ListedGpu(
+            uuid=f"GPU-{number}",
+            name=name,
+            card=f"GPU-{number}",
+            card_index=number,
+            pci_address="",
+        )
+        for number, name in enumerate(names)
+    ]
+    assert [gpu.uuid for gpu in may_be_seen(visible, listed)] == seen

@@ -40,6 +40,14 @@ def test_backward_operation_alone_has_a_route() -> None:
     assert (watch.routes, len(watch.backward_routes), len(watch.work)) == ([], 1, 1)
 
 
+def test_routes_of_backward_convolutions_count_where_there_are_no_others() -> None:
+    watch = StepWatch()
+    watch.backward_routes = ["Cudnn"]
+    assert watch.selected_routes == ["Cudnn"]
+    watch.routes = ["Slow2d"]
+    assert watch.selected_routes == ["Slow2d"]
+
+
 def test_launches_are_counted_after_each_operation() -> None:
     counts = iter([3, 5])
     ones = torch.ones(2)

@@ -32,6 +32,12 @@ def test_flag_set_later_is_off_in_the_first_steps_alone(calls: int) -> None:
 
 
 @pytest.mark.usefixtures("benchmark_on")
+def test_flag_set_later_is_off_in_one_step_unless_told_how_many() -> None:
+    step = surrounded("benchmark_later", lambda _: cudnn.benchmark)
+    assert [step.run(None) for _ in range(3)] == [False, True, True]
+
+
+@pytest.mark.usefixtures("benchmark_on")
 def test_toggled_flag_is_off_in_every_second_step_examined_ones_among_them() -> None:
     step = TimedStep(
         prepare=torch.ones,

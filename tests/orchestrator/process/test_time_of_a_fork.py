@@ -1,0 +1,109 @@
+"""The time that a forked process has, without what it waits for the baton; and why one ended, by its wait status."""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cudnn_sweep.orchestrator.process import forked
+from cudnn_sweep.orchestrator.process.forked import EXIT_S, Forked
+from cudnn_sweep.orchestrator.process.protocol import PASSED, Reply
+
+SAID = json.dumps({"pid": 7}).encode()
+NOW = [100.0]
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """One that began at 100 s, with 60 s, and whose pipes are ours."""
+    NOW[0] = 100.0
+    monkeypatch.setattr(forked, "monotonic", lambda: NOW[0])
+    replies, written = os.pipe()
+    heard, pass_to = os.pipe()
+    child: Any = object.__new__(Forked)
+    vars(child).update(
+        _replies=replies,
+        _pass_to=pass_to,
+        _unread=b"",
+        _so_far=None,
+        _reply=None,
+        _left_s=60.0,
+        deadline=160.0,
+        _waited_s=0.0,
+        _passed_on_at=None,
+        _replied_at=None,
+        _is_silent=False,
+        _timed_out=False,
+        _foreign=None,
+        _request=SimpleNamespace(timeout_s=60.0),
+        _end_of_output=lambda _: "bye",
+        written=written,
+    )
+    yield child
+    for pipe in (replies, written, heard, pass_to):
+        os.close(pipe)
+
+
+def hear(child: Any, line: bytes) -> bytes | None:
+    os.write(child.written, line)
+    heard: bytes | None = child.listen({child._replies})
+    return heard
+
+
+def test_waiting_for_the_baton_is_not_a_process_s_own_time(child: Any) -> None:
+    NOW[0] = 110.0
+    assert hear(child, PASSED + SAID + b"\n") == SAID
+    assert child.deadline == math.inf
+    NOW[0] = 500.0
+    child.tell(b"{}")
+    assert (child._waited_s, child.deadline) == (390.0, 550.0)
+    NOW[0] = 505.0
+    child.tell(b"{}")
+    assert (child._waited_s, child.deadline) == (390.0, 550.0), "it had the baton"
+    assert hear(child, PASSED + SAID + b"\n") == SAID
+    NOW[0] = 506.0
+    child.tell(b"{}")
+    assert (child._waited_s, child.deadline) == (391.0, 551.0)
+
+
+def test_half_a_line_waits_for_its_end_and_a_reply_for_the_process(child: Any) -> None:
+    reply = b'{"status": "ok"}'
+    assert hear(child, reply[:5]) is None and child._reply is None
+    NOW[0] = 120.0
+    hear(child, reply[5:] + b"\n")
+    assert child._reply == Reply() and child.deadline == 120 + EXIT_S
+    assert child.listen(set()) is None
+
+
+def test_a_line_of_the_user_s_code_ends_the_process_at_once(child: Any) -> None:
+    NOW[0] = 130.0
+    assert hear(child, PASSED + b"hello\n") is None
+    assert (child._foreign, child.deadline) == (b"hello", 130.0)
+    assert child._judge(0)[1].startswith("the user's code wrote to the pipe")
+
+
+@pytest.mark.parametrize(
+    ("changed", "wait_status", "status", "message"),
+    [
+        ({"_reply": replace(Reply(), status="error", message="why")}, 9, "error", "why"),
+        ({"_timed_out": True}, 9, "timeout", "no result after 60 s: ended; its last output: bye"),
+        ({}, 9, "killed", "SIGKILL (Killed); its last output: bye"),
+        ({}, 11, "crash", "SIGSEGV (Segmentation fault); its last output: bye"),
+        (
+            {"_end_of_output": lambda _: ""},
+            3 << 8,
+            "crash",
+            "ended without a result, exit code 3",
+        ),
+    ],
+)
+def test_an_end_has_its_reason(
+    child: Any, changed: dict[str, Any], wait_status: int, status: str, message: str
+) -> None:
+    vars(child).update(changed)
+    assert child._judge(wait_status) == (status, message)
