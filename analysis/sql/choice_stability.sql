@@ -17,8 +17,8 @@
 --     slowest of $ranks processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
 --     likely; null if nothing is searched, or sizes never come back
--- seen_rank_agreement, seen_bits_agreement, seen_straggler_cost, seen_wait_ms: what the ranks of
---     trials over several GPUs did, beside the predictions; null if each trial had one rank
+-- seen_rank_agreement, seen_bits_agreement, seen_straggler_cost, seen_wait_ms: what ranks of trials
+--     over several GPUs did; null if each trial had one
 with trials as (
     select
         *,
@@ -101,13 +101,13 @@ config_choices as (
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         list_avg(flatten(list(same_choices)))
-            as seen_rank_agreement, -- share of trials whose ranks chose the same
+            as seen_rank_agreement, -- share of trials
         list_avg(flatten(list(same_bits)))
-            as seen_bits_agreement, -- share of trials whose ranks computed the same bits
+            as seen_bits_agreement, -- share of trials
         list_avg(flatten(list(straggler_costs)))
-            as seen_straggler_cost, -- device time of the slowest rank / mean of all, less 1
+            as seen_straggler_cost, -- slowest rank's device time / the mean, less 1
         list_avg(flatten(list(wait_ms)))
-            as seen_wait_ms, -- time of NCCL's kernels per iteration, mean over ranks
+            as seen_wait_ms, -- NCCL's kernels, mean over ranks
         kernels_source,
         columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from ranked

@@ -71,14 +71,14 @@ class LoggedChoice:
 class RankResult:
     """What one rank of a trial over several GPUs measured. Of the trial's wall time all ranks have the same."""
 
-    rank: Annotated[int, "number of the rank, from 0"]
-    gpu_uuid: Annotated[str | None, "UUID of its GPU; null: it ran on the CPU"]
-    device_ms: Annotated[float | None, "device time per iteration, without NCCL's kernels"]
-    wait_ms: Annotated[float | None, "time of NCCL's kernels: it communicates or waits"]
-    kernels_hash: Annotated[str | None, "hash of its convolutions' kernels, their order and grids"]
-    fingerprint: Annotated[str | None, "hash of the bits that it computes from fixed numbers"]
-    cold_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in the cold part"]
-    steady_peak_reserved_bytes: Annotated[int | None, "peak of reserved memory in the timed loop"]
+    rank: Annotated[int, "from 0"]
+    gpu_uuid: Annotated[str | None, "its GPU; null: a CPU"]
+    device_ms: Annotated[float | None, "as `steady_device_ms`"]
+    wait_ms: Annotated[float | None, "as `steady_wait_ms`"]
+    kernels_hash: Annotated[str | None, "as the column"]
+    fingerprint: Annotated[str | None, "as the column"]
+    cold_peak_reserved_bytes: Annotated[int | None, "as the column"]
+    steady_peak_reserved_bytes: Annotated[int | None, "as the column"]
 
 
 @dataclass(kw_only=True)
@@ -103,9 +103,9 @@ class Measured:
     accuracy: float | None = column("share of right answers on held-back examples after training")
     own_times_ms: dict[str, float] | None = column("first call's times by the workload's own clock")
     checks_error: str | None = column("error in the untimed checks after measuring")
-    rank_results: list[RankResult] | None = column("results of each rank; null: there is one rank")
+    rank_results: list[RankResult] | None = column("each rank of several; null: one rank")
     rank_variables: dict[str, str] | None = column(
-        "variables of the environment that begin with NCCL_, TORCH_SYMM_MEM_ or NVSHMEM_; null: there is one rank"
+        "variables NCCL_*, TORCH_SYMM_MEM_*, NVSHMEM_*; null: one rank"
     )
 
 
@@ -171,7 +171,7 @@ class SteadyDevice:
         "device time per iteration without launch gaps: of each replay, or of a turn's replays"
     )
     steady_wait_ms: float | None = column(
-        "time of NCCL's kernels per iteration, beside the device time; null: there is one rank"
+        "time of NCCL's kernels per iteration, beside the device time; null: one rank"
     )
     steady_device_rounds: list[int] | None = column("number of each sample's round in its block")
     steady_device_ms: float | None = column("median of the samples")

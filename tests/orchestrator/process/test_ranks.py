@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.measuring,
     pytest.mark.skipif(GPUS == 1, reason="needs two GPUs, or none"),
 ]
-REACHES_S = 30.0 if GPUS else 8.0  # in which a trial reaches its third step, on a busy machine too
+REACHES_S = 25.0 if GPUS else 8.0  # in which a trial reaches its third step, on a busy machine too
 
 NET = """
 import os, signal, time
