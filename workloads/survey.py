@@ -3,6 +3,7 @@
 import os
 import shutil
 from dataclasses import MISSING, dataclass, fields
+from itertools import permutations
 
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
@@ -22,6 +23,10 @@ class Survey:
     workloads: dict[str, WorkloadFacts]
     no_cuda: str | None = None
     """Why torch finds no GPU, and what to do; None if it finds one."""
+    nccl: str | None = None
+    """Version of torch's NCCL; None without it, or with fewer than two GPUs."""
+    peer_access: bool | None = None
+    """Whether the GPUs reach each other's memory; None with fewer than two GPUs."""
     compiler: str | None = None
     """Path of the C++ compiler that torch.compile finds here; None: it finds none."""
 
@@ -31,14 +36,27 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
+    nccl, peer_access = _together(len(seen)) if len(seen) > 1 else (None, None)
     return Survey(
         environment=capture_environment(),
         gpus=[model for model, _ in seen],
         gpu_uuids=[uuid for _, uuid in seen],
         workloads={} if needs_cuda and not seen else workload_facts(names),
+        nccl=nccl,
+        peer_access=peer_access,
         no_cuda=None if seen else why_no_cuda(),
         compiler=shutil.which(os.environ.get("CXX", "g++")),
     )
+
+
+def _together(gpus: int) -> tuple[str | None, bool]:
+    """Return NCCL's version, and whether each of so many GPUs reaches the memory of each other one."""
+    import torch
+    from torch import distributed
+
+    version = torch.cuda.nccl.version() if distributed.is_nccl_available() else None
+    reach = (torch.cuda.can_device_access_peer(a, b) for a, b in permutations(range(gpus), 2))
+    return version and ".".join(map(str, version)), all(reach)
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:

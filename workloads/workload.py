@@ -54,6 +54,8 @@ class Context:
     """What surrounds the step; None: nothing."""
     execution: str = EAGER
     """How the step runs. If the execution compiles, `forward` compiles each model that it calls."""
+    distribute: Callable[[torch.nn.Module], torch.nn.Module] | None = None
+    """Makes of a model the part of one rank in training over several GPUs; None: there is one rank."""
     reference: bool = False
     """Whether to compute in float64, from inputs and weights that were rounded to `precision`."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)

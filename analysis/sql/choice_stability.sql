@@ -17,7 +17,20 @@
 --     slowest of $ranks processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
 --     likely; null if nothing is searched, or sizes never come back
-with drawn as (
+-- seen_rank_agreement, seen_bits_agreement, seen_straggler_cost, seen_wait_ms: what ranks of trials
+--     over several GPUs did; null if each trial had one
+with trials as (
+    select
+        *,
+        list_distinct(list_transform(rank_results, lambda r: r.kernels_hash)) as rank_choices,
+        list_distinct(list_transform(rank_results, lambda r: r.fingerprint)) as rank_bits,
+        list_transform(rank_results, lambda r: r.device_ms) as rank_device_ms,
+        list_avg(list_transform(rank_results, lambda r: r.wait_ms)) as rank_wait_ms
+    from configured(null, $sweep_id)
+    where status = 'ok' and kernels_hash is not null
+),
+
+drawn as (
     select
         columns([
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'settings', 'kernels_source',
@@ -36,9 +49,12 @@ with drawn as (
             as conversion_shares,
         arg_min(struct_pack(sweep_id := sweep_id, trial_id := trial_id), started_at)
         filter (where logged_kernels_agree) as log_trial,
-        max(logged_workspace_bytes) filter (where logged_kernels_agree) as logged_workspace_bytes
-    from configured(null, $sweep_id)
-    where status = 'ok' and kernels_hash is not null
+        max(logged_workspace_bytes) filter (where logged_kernels_agree) as logged_workspace_bytes,
+        list((len(rank_choices) = 1)::int) as same_choices,
+        list((len(rank_bits) = 1)::int) as same_bits,
+        list(list_max(rank_device_ms) / list_avg(rank_device_ms) - 1) as straggler_costs,
+        list(rank_wait_ms) as wait_ms
+    from trials
     group by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source, kernels_hash
 ),
 
@@ -84,6 +100,14 @@ config_choices as (
         list_median(flatten(list(conversion_shares))) as layout_conversion_share,
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
+        list_avg(flatten(list(same_choices)))
+            as seen_rank_agreement, -- share of trials
+        list_avg(flatten(list(same_bits)))
+            as seen_bits_agreement, -- share of trials
+        list_avg(flatten(list(straggler_costs)))
+            as seen_straggler_cost, -- slowest rank's device time / the mean, less 1
+        list_avg(flatten(list(wait_ms)))
+            as seen_wait_ms, -- NCCL's kernels, mean over ranks
         kernels_source,
         columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from ranked

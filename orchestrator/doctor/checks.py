@@ -60,6 +60,8 @@ def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
     if machine.gpus:
         yield _cudnn(where.cudnn)
         yield _driver(where.driver)
+    if len(machine.gpus) > 1:
+        yield _ranks(machine)
     uuids: list[str | None] = [*machine.gpu_uuids] or [None]
     readings = [_read(source, uuid) for uuid in uuids]
     yield _monitor(source, readings, len(machine.gpus))
@@ -95,6 +97,16 @@ def _driver(version: str | None) -> Check:
         return ok("driver", version)
     advice = "install nvidia-smi's library (libnvidia-ml.so.1): without it, results do not record the driver"
     return warning("driver", "unknown without NVML", advice)
+
+
+def _ranks(machine: Survey) -> Check:
+    if machine.nccl is None:
+        advice = "install a torch that has it (pytorch.org), or leave `ranks` at 1"
+        return problem("ranks", "torch is built without NCCL, which several ranks need", advice)
+    if not machine.peer_access:
+        advice = "see `nvidia-smi topo -m`: without peer access NCCL copies through the host"
+        return warning("ranks", f"NCCL {machine.nccl}; no peer access between all GPUs", advice)
+    return ok("ranks", f"NCCL {machine.nccl}; the GPUs reach each other's memory")
 
 
 def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:

@@ -116,6 +116,10 @@ class Plan:
     def without(self, trial_ids: set[str]) -> "Plan":
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
+    def with_ranks(self, count: int) -> "Plan":
+        """Return the plan with only the trials of so many ranks."""
+        return replace(self, trials=tuple(t for t in self.trials if t.cell.rank_count == count))
+
     def estimated_s(self, slots: int, *, gpu: bool) -> float:
         """Estimate the seconds to run the plan: all trials' time budgets and overhead, divided by `slots`."""
         spec = self.measure
@@ -129,7 +133,9 @@ class Plan:
             + COMPILE_S * trial.config.how.compiles
             for trial in self.trials
         ]
-        return START_S + (sum(each) + sum(besides)) / slots
+        ranks = [trial.cell.rank_count if gpu else 1 for trial in self.trials]
+        seconds = sum(n * (own + more) for n, own, more in zip(ranks, each, besides, strict=True))
+        return START_S + seconds / slots
 
     def first_look(self) -> "Plan":
         """Return each cell's blocks up to the first look; without looks, the first LOOKS[0] blocks."""

@@ -1,8 +1,8 @@
 """Session: all that a slot needs to know of a launch, as one value. Job: what the user will run."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -106,6 +106,12 @@ class Session:
     def lock_name(self) -> str:
         """Name of the lock: one for each shard, as shards of one plan may run side by side."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
+
+    def by_ranks(self) -> Iterator["Session"]:
+        """Yield this session's trials of each number of ranks as a session: a slot has so many GPUs. One GPU comes first."""
+        for count in sorted({trial.cell.rank_count for trial in self.plan.trials}):
+            plan, own = self.plan.with_ranks(count), self.own.with_ranks(count)
+            yield replace(self, plan=plan, own=own)
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
         """Return whether the sweep, or this shard, lacks records of trials outside `hopeless` cells."""

@@ -3,6 +3,7 @@
 import math
 import os
 import resource
+import select
 import signal
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import TypeVar
 import torch
 from pydantic import TypeAdapter, ValidationError
 
+from cudnn_sweep.orchestrator.process.followers import Follower, first_fault
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.protocol import (
     PASSED,
@@ -38,8 +40,9 @@ from cudnn_sweep.workloads.errors import TRY, UserCodeError, WorkloadError
 from cudnn_sweep.workloads.measuring.first_call import call_once
 from cudnn_sweep.workloads.measuring.log_pass import run_log_pass
 from cudnn_sweep.workloads.measuring.model_trace import trace_model
+from cudnn_sweep.workloads.measuring.ranks import Ranks, behind, make_ranks
 from cudnn_sweep.workloads.measuring.trial import run_trial
-from cudnn_sweep.workloads.measuring.turns import Said, Turn
+from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.models.inputs import what_to_try
 from cudnn_sweep.workloads.models.remedies import does_not_fit
 from cudnn_sweep.workloads.regime import SpatialRegime
@@ -79,13 +82,19 @@ class Forked:
         """Fork a process that has the baton."""
         self._request = request
         self._gap_s = gap_s
+        born = monotonic()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
+        seats = _seats(request)
+        self._counts = seats[0].counts if seats else None
+        self._followers = [self._follower(seat, born) for seat in seats[1:]]
+        self._fault: tuple[int, Reply | int] | None = None
+        """The rank that failed first, if it is not rank 0, and how."""
         self._replies, reply_to = os.pipe()
         turns, self._pass_to = os.pipe()
         self._unread = b""
         self._so_far: Reply | None = None
         self._reply: Reply | None = None
-        self._started_at, self._born = datetime.now(UTC), monotonic()
+        self._started_at, self._born = datetime.now(UTC), born
         self._left_s = request.timeout_s
         self.deadline = self._born + request.timeout_s
         """When to kill the process, by `monotonic`."""
@@ -97,15 +106,32 @@ class Forked:
         self._foreign: bytes | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            live(request, turns, reply_to, self._log.fileno(), self._born)
+            live(request, turns, reply_to, self._log.fileno(), born, seats[0] if seats else None)
         os.close(reply_to)
         os.close(turns)
+        for seat in seats:
+            seat.close()
         # Its end is watched through a pidfd: a descendant may hold its side of the pipe open for ever.
         self._pidfd = os.pidfd_open(self.pid)
 
+    def _follower(self, seat: Ranks, born: float) -> Follower:
+        replies, reply_to = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            live(self._request, None, reply_to, self._log.fileno(), born, seat)
+        os.close(reply_to)
+        return Follower(rank=seat.rank, pid=pid, pidfd=os.pidfd_open(pid), replies=replies)
+
+    @property
+    def pids(self) -> list[int]:
+        """Ids of the trial's processes, one for each rank."""
+        return [self.pid, *(follower.pid for follower in self._followers)]
+
     @property
     def watched(self) -> set[int]:
-        return {self._pidfd} if self._is_silent else {self._pidfd, self._replies}
+        own = {self._pidfd} if self._is_silent else {self._pidfd, self._replies}
+        running = (follower for follower in self._followers if follower.wait_status is None)
+        return own.union(*({follower.pidfd, follower.replies} for follower in running))
 
     def tell(self, turn: bytes) -> None:
         """Pass the baton to the process, with a Turn."""
@@ -119,6 +145,7 @@ class Forked:
 
     def listen(self, ready: set[int]) -> bytes | None:
         """Read what the process wrote. Return its Said (JSON) if it passes the baton on, else None."""
+        self._watch_followers()
         if self._replies not in ready:
             return None
         data, passed = os.read(self._replies, 2**16), None
@@ -136,6 +163,15 @@ class Forked:
             self._replied_at = monotonic()
             self.deadline = min(self.deadline, self._replied_at + EXIT_S)
         return passed
+
+    def _watch_followers(self) -> None:
+        """If a follower has failed, note it and end the trial, unless rank 0 has just died: then others miss it."""
+        for follower in self._followers:
+            follower.listen()
+        if self._followers and not self._fault and not select.select([self._pidfd], (), (), 0)[0]:
+            self._fault = first_fault(self._followers)
+            if self._fault is not None:
+                self.kill()
 
     def _pass_on(self, said: bytes) -> bytes | None:
         if self._understood(WHAT_WAS_SAID, said) is None:
@@ -166,7 +202,14 @@ class Forked:
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
         reply = self._reply
+        for follower in self._followers:
+            follower.listen()
+        died = first_fault(self._followers)
+        if died and isinstance(died[1], int):
+            self._fault = died  # then rank 0's own fault, if any, is that it misses this one
         status, message = self._judge(wait_status)
+        for follower in self._followers:
+            follower.end()
         if reply is None and (reply := self._so_far) and reply.measured:
             reply.measured.checks_error, status, message = message, "ok", None
         last_output = None if status == "ok" else self._end_of_output(LAST_OUTPUT) or None
@@ -200,15 +243,29 @@ class Forked:
             return None
 
     def _judge(self, wait_status: int) -> tuple[Status, str | None]:
-        if self._reply is not None:
-            return self._reply.status, self._reply.message
+        """Return status and message. Of several ranks, the message names the one that failed."""
+        reply, rank = self._reply, 0
+        if self._fault is not None and (reply is None or reply.status != "ok"):
+            rank, fault = self._fault
+            reply, wait_status = (fault, 0) if isinstance(fault, Reply) else (None, fault)
+        status, message = self._judge_rank(reply, wait_status)
+        if self._followers and message is not None and not self._timed_out:
+            message = f"rank {rank} of {len(self._followers) + 1}: {message}"
+        return status, message
+
+    def _judge_rank(self, reply: Reply | None, wait_status: int) -> tuple[Status, str | None]:
+        if reply is not None:
+            return reply.status, reply.message
         last = self._end_of_output(LAST_WORDS)
         words = f"; its last output: {last}" if last else ""
         if self._foreign is not None:
             wrote = "the user's code wrote to the pipe of the process's replies"
             return "error", f"{wrote}: found {self._foreign[:FOREIGN_BYTES]!r}{words}"
         if self._timed_out:
-            return "timeout", f"no result after {self._request.timeout_s:g} s: ended{words}"
+            return (
+                "timeout",
+                f"no result after {self._request.timeout_s:g} s: ended{self._late()}{words}",
+            )
         if os.WIFSIGNALED(wait_status):
             number = os.WTERMSIG(wait_status)
             status: Status = "killed" if number == signal.SIGKILL else "crash"
@@ -218,23 +275,35 @@ class Forked:
         code = os.WEXITSTATUS(wait_status)
         return "crash", f"ended without a result, exit code {code}{words}"
 
+    def _late(self) -> str:
+        """Return, for a message, the ranks for which the others wait."""
+        late = behind(self._counts) if self._counts else []
+        return f"; the others wait for rank {' and '.join(map(str, late))}" if late else ""
+
     def _end_of_output(self, most_bytes: int) -> str:
         log = self._log.fileno()
         size = os.fstat(log).st_size
         return os.pread(log, most_bytes, max(0, size - most_bytes)).decode(errors="replace").strip()
 
 
-def live(request: Request, turns: int, reply_to: int, log: int, born: float) -> None:
-    """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`."""
+def live(
+    request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
+) -> None:
+    """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`.
+    `seat`: the process's place among the ranks of its trial; None: there is one. `turns`: None if
+    the rank is not 0; then the process writes its reply only if it fails.
+    """
     global _replier
     _replier = os.getpid()
     try:
         _limit(request, log)
-        _close_other_pipes(turns, reply_to)
+        links = [link.fileno() for link in seat.links] if seat else []
+        _close_other_pipes(reply_to, *links, *([] if turns is None else [turns]))
         before = set(sys.modules)
-        reply = _work(request, turns, reply_to, born)
+        reply = _work(request, turns, reply_to, born, seat)
         reply.imported = sorted(set(sys.modules) - before)
-        _write(reply_to, REPLY.dump_json(reply) + b"\n")
+        if turns is not None or reply.status != "ok":
+            _write(reply_to, REPLY.dump_json(reply) + b"\n")
     except BaseException:  # noqa: BLE001  # our own fault: the trial's errors are in the reply
         traceback.print_exc()  # goes into the record
         os._exit(1)
@@ -265,18 +334,22 @@ def _close_other_pipes(*ours: int) -> None:
                 os.close(descriptor)
 
 
-def _work(request: Request, turns: int, reply_to: int, born: float) -> Reply:
+def _seats(request: Request) -> list[Ranks]:
+    """Return the places of a trial's processes among its ranks; an empty list if it has one."""
+    job = request.job
+    count = job.trial.cell.rank_count if isinstance(job, TrialJob) else 1
+    return make_ranks(count) if count > 1 else []
+
+
+def _work(
+    request: Request, turns: int | None, reply_to: int, born: float, seat: Ranks | None
+) -> Reply:
     job = request.job
     reply = Reply()
     try:
         if isinstance(job, TrialJob):
             reply.measured = Measurement(phases_s={"start": monotonic() - born})
-            run_trial(
-                job.trial,
-                reply.measured,
-                lambda: _write(reply_to, SO_FAR + REPLY.dump_json(reply) + b"\n"),
-                PipeBaton(turns, reply_to) if job.takes_turns else None,
-            )
+            _run_trial(job, reply, reply.measured, turns, reply_to, seat)
         elif isinstance(job, LogJob):
             reply.log_pass = run_log_pass(job.trial, job.shapes)
         elif isinstance(job, CallJob):
@@ -300,6 +373,27 @@ def _work(request: Request, turns: int, reply_to: int, born: float) -> Reply:
         reply.status = "out_of_memory" if out else "error"
         reply.message = _describe(error) + _hint(job, error)
     return reply
+
+
+def _run_trial(
+    job: TrialJob,
+    reply: Reply,
+    measured: Measurement,
+    turns: int | None,
+    reply_to: int,
+    seat: Ranks | None,
+) -> None:
+    def report() -> None:
+        if turns is not None:
+            _write(reply_to, SO_FAR + REPLY.dump_json(reply) + b"\n")
+
+    baton: Baton | None = None
+    if job.takes_turns and turns is not None:
+        baton = PipeBaton(turns, reply_to)
+    if seat is not None:
+        seat.see_own_gpu()
+        baton = seat.taking_turns(baton) if job.takes_turns else None
+    run_trial(job.trial, measured, report, baton, seat)
 
 
 def _print_traceback() -> None:

@@ -137,7 +137,7 @@ class Server:
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()
         # End its orphans, and those of other live processes: the server cannot tell them apart.
-        end_children(but=[process.pid for process in self._live.values()])
+        end_children(but=[pid for process in self._live.values() for pid in process.pids])
         self._last_gone = monotonic()
         _answer(self._answers, line_of(ENDED, number, OUTCOME.dump_json(outcome)))
 

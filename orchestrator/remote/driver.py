@@ -54,8 +54,9 @@ from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots, alive_nodes
 from cudnn_sweep.orchestrator.terminal.display import now_and_then
 from cudnn_sweep.orchestrator.terminal.say import PLAIN_WIDTH, say
 from cudnn_sweep.orchestrator.terminal.summary import print_summary
+from cudnn_sweep.workloads.cells.cell import ONE_RANK
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
-from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, workload_names
+from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, as_list, workload_names
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
@@ -72,7 +73,16 @@ class TheseNodes:
         """Status of each sweep by launch_id; a night has a second sweep, of its fresh trials."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Return the survey of the first node: all nodes have the same hardware and software."""
+        """Return the survey of the first node: all nodes have the same hardware and software.
+
+        Raises SpecError for a suite with several ranks: a slot of a cluster has one GPU.
+        """
+        counts = {count for axes in suite.cells for count in as_list(axes.ranks)} - {ONE_RANK}
+        if counts:
+            raise SpecError(
+                f"ranks: found {', '.join(sorted(counts))}, allowed on a cluster: {ONE_RANK}; "
+                "launch on a machine with the GPUs"
+            )
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:

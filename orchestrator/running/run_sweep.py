@@ -39,7 +39,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.orchestrator.terminal.summary import Summary
-from cudnn_sweep.workloads.cells.executable import execution_fault
+from cudnn_sweep.workloads.cells.executable import execution_fault, ranks_fault
 from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells, without_missing
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpec
@@ -206,7 +206,10 @@ class OpenSweep:
             if blocks:
                 reason = f"split blocks that are repeated as a whole: {len(blocks)}"
                 self.place.announce(part, reason, self.console)
-            progress = progress.then(run(part, None if budget_s is None else left_s))
+            for alike in part.by_ranks():
+                left_s = ends - monotonic()
+                if not progress.stopped and left_s > 0:
+                    progress = progress.then(run(alike, None if budget_s is None else left_s))
             if progress.stopped:  # the results may be unreadable then
                 break
             plan = self.repeats()
@@ -282,6 +285,13 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
         traits = facts[trial.cell.workload]
         fault = trial.config.execution and execution_fault(
             trial.cell, trial.config, traits, device=device, compiler=machine.compiler
+        )
+        fault = fault or ranks_fault(
+            trial.cell,
+            trial.config,
+            traits,
+            gpus=len(machine.gpus),
+            machine=machine.environment,
         )
         if fault:
             raise SpecError(f"suite {name}: {fault}")

@@ -133,7 +133,8 @@ class ThisMachine:
             from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
-                slots = Slots(count=max(1, gpus), gpu=gpus > 0)
+                ranks = max(trial.cell.rank_count for trial in session.plan.trials)
+                slots = Slots(count=max(1, gpus // ranks), gpu=gpus > 0, ranks=ranks)
                 before = session.own.without({trial.trial_id for trial in session.plan.trials})
                 host = Host(session, results=store.location, slots=slots)
                 try:

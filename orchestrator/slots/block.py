@@ -248,7 +248,8 @@ class Block:
 
     def _in_turns(self, members: list[Running]) -> Iterator[RunRecord]:
         seed = members[0].trial.seed
-        confined = all(member.busy_cpus <= ONE_CPU for member in members)
+        is_alone = members[0].trial.cell.rank_count == 1  # ranks would share what confines them
+        confined = is_alone and all(member.busy_cpus <= ONE_CPU for member in members)
         cpus = self._slot.turn_cpus() if confined else ()
         for member in members:
             member.cpus = cpus

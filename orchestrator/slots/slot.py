@@ -31,6 +31,8 @@ class DeviceServer:
 
     server: ForkServer
     environment: Environment
+    gpu_uuids: tuple[str, ...]
+    """GPUs of the slot, one for each rank; empty without a GPU."""
     cpus: frozenset[int]
     """CPUs on which the server's processes run."""
 
@@ -91,16 +93,16 @@ class ForkedSlot:
                 return server
 
             servers = dict(zip(keys, pool.map(open_one, keys), strict=True))
-            own = servers[OWN].environment
+            own, uuids = servers[OWN].environment, servers[OWN].gpu_uuids
             for (software, *_), place in servers.items():
                 its = place.environment
-                if (own.env_hash, own.gpu_uuid) != (its.env_hash, its.gpu_uuid):
+                if (own.env_hash, uuids) != (its.env_hash, place.gpu_uuids):
                     raise ServerError(
                         f"{software} finds {its.gpu} {its.gpu_uuid or ''}, our own software finds "
                         f"{own.gpu} {own.gpu_uuid or ''}: only trials on one device are comparable"
                     )
             opened.pop_all()
-        return cls(session, own.gpu_uuid or f"{own.host}/{accelerator}", servers)
+        return cls(session, "+".join(uuids) or f"{own.host}/{accelerator}", servers)
 
     @property
     def measuring(self) -> MeasureSpec:
@@ -248,11 +250,15 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """Start a fork server, survey its environment, and pin the server to its GPU's cores, if any."""
+    """Start a fork server, survey its environment, and pin the server to its GPUs' cores, if any."""
     server = _server(session, key, survey_only=survey_only)
+    ranks = max((trial.cell.rank_count for trial in session.plan.trials), default=1)
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:
-        environment = survey(server, []).environment
+        found = survey(server, [])
+        environment, uuids = found.environment, tuple(found.gpu_uuids[:ranks])
+        if uuids and len(uuids) < ranks:
+            raise ServerError(f"this slot needs {ranks} GPUs, found {', '.join(uuids)}")
         if wanted and environment.gpu not in wanted:
             plan_gpus = f"the plan is for {', '.join(sorted(wanted))}"
             raise ServerError(
@@ -262,10 +268,13 @@ def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
     except ServerError:
         server.close()
         raise
-    pinning = pinning_of(environment.gpu_uuid, session.gpus)
-    cpus = frozenset(os.sched_getaffinity(0)) if pinning is None else pinning.cpus
-    if pinning is not None:
+    pinnings = [
+        pin for uuid in uuids or (None,) if (pin := pinning_of(uuid, session.gpus)) is not None
+    ]
+    cpus = frozenset(os.sched_getaffinity(0))
+    if pinnings:
+        cpus = frozenset[int]().union(*(pin.cpus for pin in pinnings))
         server.pin(cpus)
-        text, node = str(pinning), pinning.node
+        text, node = show_cpus(cpus), pinnings[0].node
         environment = replace(environment, cpu_cores=len(cpus), pinned_cpus=text, numa_node=node)
-    return DeviceServer(server=server, environment=environment, cpus=cpus)
+    return DeviceServer(server=server, environment=environment, gpu_uuids=uuids, cpus=cpus)

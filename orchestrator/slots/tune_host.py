@@ -61,11 +61,14 @@ class Slots:
 
     count: int
     gpu: bool
+    ranks: int = 1
+    """GPUs of a slot, all of one node."""
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Names of the Ray nodes on which the slots may be, by id; empty: any node."""
 
     def resources(self) -> tune.PlacementGroupFactory:
-        bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if self.gpu else {"CPU": 1}
+        each = self.ranks if self.gpu else 1
+        bundle: dict[str, float] = {"CPU": each, "GPU": each} if self.gpu else {"CPU": 1}
         if not self.nodes:
             return tune.PlacementGroupFactory([bundle])
         there = {"ray.io/node-id": f"in({','.join(self.nodes)})"}

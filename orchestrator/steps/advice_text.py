@@ -86,6 +86,10 @@ OF_RANKS: tuple[Figure, ...] = (
     ("compute the same bits", "rank_bits_agreement", percent),
     ("a step waits for the slowest", "straggler_cost", lambda share: percent(share, 1)),
     ("steps that wait for a search", "search_stalls", lambda steps: number(round(steps))),
+    ("measured: all chose the same", "seen_rank_agreement", percent),
+    ("measured: the same bits", "seen_bits_agreement", percent),
+    ("measured: the slowest waited for", "seen_straggler_cost", lambda share: percent(share, 1)),
+    ("measured: NCCL, a step", "seen_wait_ms", milliseconds),
     ("trials behind this", "processes", number),
 )
 WAYS = ("off", "on", "frozen")

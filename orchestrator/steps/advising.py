@@ -165,6 +165,7 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
     most = _with_most_blocks(rows)
     others = (row for row in rows if not row.asked and most and row.in_turns == most.in_turns)
     trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
+    ranks = options.ranks or options.measure_ranks
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id) if most else []
     return Answered(
@@ -174,7 +175,7 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
         advice=most,
         other=next(others, None),
         kernels=kernels,
-        ranks=RankPrediction.of(store, sweep_id, ranks=options.ranks) if options.ranks else [],
+        ranks=RankPrediction.of(store, sweep_id, ranks=ranks) if ranks else [],
         times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
         failures=[(row["status"], row["message"]) for row in trials if row["message"]],
         warnings=[

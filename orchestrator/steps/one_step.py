@@ -62,6 +62,7 @@ def suite_of(
         "layout": options.layout,
         "direction": options.direction,
         "input": options.input[0] if options.input else None,
+        "ranks": (options.measure_ranks if isinstance(options, AdviseOptions) else None) or 1,
         "regime": _regime(options),
         "model": ModelSpec(
             arguments=options.arguments,

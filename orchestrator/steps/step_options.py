@@ -146,6 +146,10 @@ class _Job(_Model):
         int | None,
         typer.Option(min=2, help="Also predict what a job on this many ranks loses by waiting."),
     ] = None
+    measure_ranks: Annotated[
+        int | None,
+        typer.Option(min=2, help="Measure the step on this many GPUs of this host together."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

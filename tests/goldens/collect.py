@@ -404,7 +404,9 @@ def _plan(suite: SuiteSpec, name: str, device: Device) -> dict[str, Any]:
     plan = plan_of(
         name,
         suite,
-        Survey(environment=where, gpus=[where.gpu], gpu_uuids=[], workloads=facts, compiler="g++"),
+        Survey(
+            environment=where, gpus=2 * [where.gpu], gpu_uuids=[], workloads=facts, compiler="g++"
+        ),
     )
     trials: dict[str, list[str]] = {}
     for trial in plan.trials:

@@ -12,6 +12,8 @@ from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
 
+ONE_RANK = "1_rank"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -30,6 +32,8 @@ class Cell:
     """Model of the GPU or, without CUDA, of the processor."""
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
+    ranks: str = ONE_RANK
+    """How many processes train together, each on a GPU of one host, as `2_ranks`."""
     placement: str = ""
     """`strides` if records from before this column ran a convolution in another layout."""
 
@@ -53,6 +57,10 @@ class Cell:
             if self.model.inputs is None:
                 del values["model"]["inputs"]
         return json.dumps(values, sort_keys=True)
+
+    @property
+    def rank_count(self) -> int:
+        return int(self.ranks.partition("_")[0])
 
     def shapes(self) -> ShapeRegime:
         """Return the cell's regime. This imports a regime of the user's own: see `make_regime`."""

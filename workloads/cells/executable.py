@@ -1,9 +1,10 @@
-"""Finds, before anything is measured, why an execution cannot run a cell."""
+"""Finds, before anything is measured, why an execution or several ranks cannot run a cell."""
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
-from cudnn_sweep.workloads.execution import EXECUTIONS
+from cudnn_sweep.workloads.execution import EAGER, EXECUTIONS
+from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.states.plain import Plain
 
@@ -32,4 +33,26 @@ def execution_fault(
     precision = find_precision(cell.under(config).precision)
     if cell.direction == "training" and precision.autocast == "float16":
         return f"{name} cannot hold a training step in {precision.name}: its loss scale waits for the GPU"
+    return None
+
+
+def ranks_fault(
+    cell: Cell, config: Config, traits: WorkloadFacts, *, gpus: int, machine: Environment
+) -> str | None:
+    """Return why a cell's ranks cannot train it here; None if they can. `gpus`: how many GPUs this host has for them."""
+    count = cell.rank_count
+    if count == 1:
+        return None
+    if not (traits.is_model and traits.recomputes and cell.direction == "training"):
+        return f"ranks: {cell.workload} ({cell.direction}) runs on one GPU; allowed: training of a model by import path"
+    if cell.state != Plain.name:
+        return f"ranks: found state {cell.state}, allowed with several ranks: {Plain.name}"
+    if config.execution is not None:
+        return f"ranks: found execution {config.execution}, allowed with several ranks: {EAGER}"
+    if machine.mig_profile is not None:
+        return "ranks: found slices of a GPU (MIG), allowed with several ranks: whole GPUs"
+    there = gpus or machine.cpu_cores
+    if count > there:
+        unit = "GPU" if gpus else "CPU core"
+        return f"ranks: found {count}, this machine has {there} {unit}{'s' * (there != 1)} for the sweep"
     return None

@@ -1,5 +1,6 @@
 """Suite: a named choice of workloads × regimes × states × precisions × layouts × configs × replicates."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from math import prod
@@ -19,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from cudnn_sweep.workloads.cells.cell import ONE_RANK
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.listed_shapes import ListedChoice
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
@@ -72,6 +74,21 @@ def _with_batch(sizes: Shape) -> Shape:
             f"expected a batch and further sizes, such as 8x3x224x224, found {sizes_text(sizes)}"
         )
     return sizes
+
+
+def _read_ranks(given: Any) -> Any:
+    """Read a number of ranks, as 2 or `2_ranks`, the text that results show."""
+    match = re.fullmatch(r"([1-9]\d?)(_ranks?)?", str(given))
+    if match is None or isinstance(given, bool):
+        raise ValueError(f"found {given!r}, allowed: a number of GPUs from 1 to 99")
+    return ONE_RANK if match[1] == "1" else f"{match[1]}_ranks"
+
+
+RankCount = Annotated[
+    str,
+    BeforeValidator(_read_ranks),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 99}, mode="validation"),
+]
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
@@ -222,6 +239,8 @@ class CellAxes(BaseModel):
     """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
     """The order of a tensor's elements in memory."""
+    ranks: RankCount | list[RankCount] = Field(default=ONE_RANK, json_schema_extra={"default": 1})
+    """How many GPUs of one host train a model together, by DistributedDataParallel. Each rank has a whole batch."""
     configs: list[Config] | None = Field(default=None, min_length=1)
     """Settings of cuDNN to compare in these cells, instead of the suite's. A cell that several entries
     contain has the configs of all of them."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from cudnn_sweep.workloads.measuring.ranks import meet
 from cudnn_sweep.workloads.records.measured import MemoryUse
 
 MEMORY = {
@@ -24,8 +25,10 @@ class Device:
         return self.torch.type == "cuda"
 
     def synchronise(self) -> None:
+        """Wait for the device and, with several ranks, for those of the other ranks."""
         if self.is_cuda:
             torch.cuda.synchronize()
+        meet()
 
     def forget_peak(self) -> None:
         if self.is_cuda:

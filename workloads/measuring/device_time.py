@@ -3,12 +3,13 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from time import perf_counter
+from statistics import median
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.ranks import now
 from cudnn_sweep.workloads.measuring.sampling import Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warm_up import warm_up
@@ -21,7 +22,9 @@ GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of 
 MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
 BATCH_S = 0.03  # replays between two synchronises
 PROFILED_S = 0.3
+NCCL = "nccl"  # the names of its kernels begin so
 
+OF_RANKS = "a step over several ranks waits for the other GPUs"
 NOT_CAPTURABLE = "the step launches from several threads, or a compiler replays graphs of its own"
 
 Step = Callable[[], object]
@@ -166,20 +169,25 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
     )
 
 
-def time_profiled(steps: list[Step]) -> Sampled | None:
+def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
     """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
 
-    Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
+    Return the samples without NCCL's kernels, and the median milliseconds of those, in which a rank communicates
+    or waits for the others. Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []
-    began = perf_counter()
-    while not samples or perf_counter() - began < PROFILED_S:
-        total_ms = sum(duration_ms for _, duration_ms in profiled_kernels(steps))
-        samples.append(total_ms / len(steps))
+    waits: list[float] = []
+    began = now()
+    while not samples or now() - began < PROFILED_S:
+        kernels = profiled_kernels(steps)
+        wait_ms = sum(duration_ms for name, duration_ms in kernels if name.startswith(NCCL))
+        waits.append(wait_ms / len(steps))
+        samples.append(sum(duration_ms for _, duration_ms in kernels) / len(steps) - waits[-1])
     if not min(samples):
         return None
-    return Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop="budget")
+    timed = Sampled(samples_ms=samples, iterations=len(steps) * len(samples), stop="budget")
+    return timed, median(waits)
 
 
 @contextmanager

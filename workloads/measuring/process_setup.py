@@ -14,6 +14,7 @@ from cudnn_sweep.workloads.execution import EAGER
 from cudnn_sweep.workloads.find_state import make_state
 from cudnn_sweep.workloads.hardware.cpus import usable_cpus
 from cudnn_sweep.workloads.measuring.device import Device
+from cudnn_sweep.workloads.measuring.ranks import Ranks
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.workload import Context
 
@@ -42,22 +43,23 @@ def count_compiled(folder: Path) -> int:
     return sum(COMPILED not in file.parts for file in files)
 
 
-def apply_request(request: TrialRequest, measured: Measurement) -> None:
+def apply_request(request: TrialRequest, measured: Measurement, ranks: Ranks | None = None) -> None:
     """Set this process up for a trial, before its first CUDA call; note in `measured` the settings read back."""
+    rank, of = (ranks.rank, ranks.of) if ranks else (0, 1)
     if request.compute_cache is not None:
         use_compute_cache(Path(request.compute_cache), measured)
         if request.config.how.compiles:
             tempfile.gettempdir()  # which Python keeps: only compilers that it starts work in the cache
             (compilers := Path(request.compute_cache, COMPILED)).mkdir(exist_ok=True)
             os.environ["TMPDIR"] = str(compilers)
-    torch.set_num_threads(usable_cpus())
+    torch.set_num_threads(max(1, usable_cpus() // of))
     measured.threads = torch.get_num_threads()
     measured.config = apply_config(request.config)
     if request.compute_cache is not None and request.config.compute_cache_disabled:
         measured.compute_cache = "disabled"
     find_precision(request.cell.under(request.config).precision).apply()
     measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
-    torch.manual_seed(request.seed)
+    torch.manual_seed(request.seed + rank)  # a rank draws inputs of its own
 
 
 def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:

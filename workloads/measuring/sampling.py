@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
-from time import perf_counter
+
+from cudnn_sweep.workloads.measuring.ranks import now
 
 MIN_SAMPLES = 5  # the spread of fewer is unknown
 # Under a power cap the clock oscillates with a period of 0.1 s: shorter sampling is biased.
@@ -39,10 +40,10 @@ def sample(
 ) -> Sampled:
     """Take samples, each over `iterations`, until the median's error falls to `error` or time is up."""
     samples_ms: list[float] = []
-    began = perf_counter()
+    began = now()
     while True:
         samples_ms += take()
-        elapsed_s = perf_counter() - began
+        elapsed_s = now() - began
         stop = stop_reason(samples_ms, elapsed_s, budget_s=budget_s, error=error)
         if stop:
             return Sampled(

@@ -4,7 +4,7 @@ import math
 from functools import partial
 from itertools import cycle
 from statistics import fmean
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from cudnn_sweep.workloads.measuring.captured import CapturedStep
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import (
     NOT_CAPTURABLE,
+    OF_RANKS,
     CannotCapture,
     OwnReplays,
     Replays,
@@ -22,6 +23,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
     time_profiled,
     time_replays,
 )
+from cudnn_sweep.workloads.measuring.ranks import is_together, now
 from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warm_up import WarmUp, warm_up
@@ -56,18 +58,18 @@ class Loop:
         """Run the step for `periods` periods of shapes and return the seconds; synchronise only before and after."""
         run, following = self.step.run, self._next
         self.device.synchronise()
-        began = perf_counter()
+        began = now()
         for _ in range(periods * self.period):
             self.result = run(next(following))
         self.device.synchronise()
-        return perf_counter() - began
+        return now() - began
 
     def busy_cpus(self) -> float:
         """Return how many CPUs this process keeps busy while the loop runs."""
-        began, cpu_began = perf_counter(), process_time()
-        while perf_counter() - began < GROUP_S:
+        began, cpu_began = now(), process_time()
+        while now() - began < GROUP_S:
             self.run(1)
-        return (process_time() - cpu_began) / (perf_counter() - began)
+        return (process_time() - cpu_began) / (now() - began)
 
     def lead_in(self, round_s: float) -> None:
         """Run a few steps untimed before a timed group; none if a step takes `GROUP_S` or longer."""
@@ -102,16 +104,16 @@ def time_open(
 ) -> tuple[Sampled, Any]:
     """Time each step as its shape arrives, searches included; making the input is not timed."""
     samples: list[float] = []
-    began = perf_counter()
+    began = now()
     for shape in shapes:
         inputs = step.prepare(shape)
         device.synchronise()
-        call_began = perf_counter()
+        call_began = now()
         result = step.run(inputs)
         device.synchronise()
-        samples.append((perf_counter() - call_began) * 1e3)
+        samples.append((now() - call_began) * 1e3)
         telemetry.note()
-        if perf_counter() - began > spec.open_budget_s:
+        if now() - began > spec.open_budget_s:
             break
     stop = "horizon" if len(samples) == len(shapes) else "budget"
     return Sampled(samples_ms=samples, iterations=len(samples), stop=stop), result
@@ -182,6 +184,8 @@ def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
     if isinstance(loop.step.run, CapturedStep):
         return OwnReplays(steps)
     try:
+        if is_together():
+            raise CannotCapture(OF_RANKS)
         if not loop.step.capturable:
             raise CannotCapture(NOT_CAPTURABLE)
         check_capturable(steps[0])
@@ -192,7 +196,9 @@ def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
     if profiled is None:
         part.steady_device_note = f"{part.steady_device_note}; the profiler saw no kernels"
     else:
-        note_device(profiled, "profiler", part)
+        timed, wait_ms = profiled
+        note_device(timed, "profiler", part)
+        part.steady_wait_ms = wait_ms if is_together() else None
     return None
 
 
@@ -209,7 +215,7 @@ def note_device(timed: Sampled, source: str, part: SteadyDevice) -> None:
 
 def note_launch_bound(measured: Measurement) -> None:
     wall_ms, device_ms = measured.wall.steady_wall_ms, measured.device.steady_device_ms
-    if wall_ms and device_ms:
+    if wall_ms and device_ms and not is_together():  # a rank also waits for the others
         measured.device.launch_bound = wall_ms > LAUNCH_BOUND * device_ms
 
 

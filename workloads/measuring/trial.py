@@ -1,5 +1,6 @@
 """Runs one trial, from setting flags to measured values, in a process that ends afterwards."""
 
+import gc
 import os
 import resource
 import threading
@@ -41,13 +42,14 @@ from cudnn_sweep.workloads.measuring.process_setup import (
     context_of,
     count_compiled,
 )
+from cudnn_sweep.workloads.measuring.ranks import Ranks, now, variables_of_ranks
 from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.records.measured import ColdShape
+from cudnn_sweep.workloads.records.measured import ColdShape, RankResult
 from cudnn_sweep.workloads.user_code import code_hash
 from cudnn_sweep.workloads.warnings import WarningName
 from cudnn_sweep.workloads.workload import TimedStep, Workload
@@ -68,14 +70,18 @@ def run_trial(
     measured: Measurement,
     report: Callable[[], None] = lambda: None,
     baton: Baton | None = None,
+    ranks: Ranks | None = None,
 ) -> None:
     """Run the trial of `request` and fill in `measured`, which keeps its values if a later step raises.
 
     `report` is called after the measurement, before untimed checks that may end the process. `baton` is passed on
-    after the one-time costs, after the cold part, and after each turn.
+    after the one-time costs, after the cold part, and after each turn. `ranks`: the trial's ranks, of which this
+    process is one; None: it is alone.
     """
     cell = request.cell
-    apply_request(request, measured)
+    apply_request(request, measured, ranks)
+    if ranks is not None:
+        measured.rank_variables = variables_of_ranks()
     workload = find_workload(cell.workload)
     with _phase(measured, "one_time"):
         device = find_device()
@@ -85,6 +91,9 @@ def run_trial(
         uuid = gpu_uuid(0) if device.is_cuda else None
         telemetry = Telemetry(open_monitor(request.measure.telemetry, uuid))
         context = context_of(cell, device, request.config)
+        if ranks is not None:
+            ranks.join(device.torch)
+            context = replace(context, distribute=ranks.distribute)
         compiling = CompileWatch(context.execution) if request.config.how.compiles else None
     if baton is not None:
         baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
@@ -117,9 +126,18 @@ def run_trial(
         measured.ran.graph_replays = step.run.replays
     if measured.telemetry.warnings is not None:
         measured.telemetry.warnings += sorted(step.warnings)
+    if ranks is not None:
+        ranks.leave()
+        measured.rank_results = ranks.gather(_of_rank(ranks, uuid, measured)) or None
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said(pid=os.getpid()))
+    if ranks is not None:  # each rank checks what it runs alone, by plans that its process keeps
+        context, is_first = replace(context, distribute=None), not ranks.rank
+        del step
+        gc.collect()  # a distributed model refers to itself
+        step = workload.step(context)
+        request = replace(request, reference=request.reference and is_first)
     with _phase(measured, "checks"):
         with _noted(measured):
             measured.choice, work = read_choice(step, cell.input_shape, device, context.layout)
@@ -145,6 +163,21 @@ def run_trial(
         if (before := measured.compute_cache_entries_before) is not None:
             entries = count_compiled(Path(request.compute_cache or ""))
             measured.compute_cache_entries_added = entries - before
+    if ranks is not None:
+        measured.rank_results = ranks.gather(_of_rank(ranks, uuid, measured)) or None
+
+
+def _of_rank(ranks: Ranks, gpu_uuid: str | None, measured: Measurement) -> RankResult:
+    return RankResult(
+        rank=ranks.rank,
+        gpu_uuid=gpu_uuid,
+        device_ms=measured.device.steady_device_ms,
+        wait_ms=measured.device.steady_wait_ms,
+        kernels_hash=measured.choice.kernels_hash,
+        fingerprint=measured.computed.fingerprint,
+        cold_peak_reserved_bytes=measured.memory.cold_peak_reserved_bytes,
+        steady_peak_reserved_bytes=measured.memory.steady_peak_reserved_bytes,
+    )
 
 
 def _check_ran(step: TimedStep, cell: Cell) -> None:
@@ -179,7 +212,7 @@ def _measure_cold(
     memory.cold_free_bytes, _ = device.free_bytes()
     measured.cold, measured.distinct_shapes = [], 0
     watch = step.run if isinstance(step.run, CapturedStep) else compiling
-    began = perf_counter()
+    began = now()
     for call, result in time_cold(step, unseen, device):
         if not measured.cold:
             measured.loss_first = loss_of(result)
@@ -188,7 +221,7 @@ def _measure_cold(
         if watch is not None:
             watch.note_shape(measured.ran)
         measured.distinct_shapes += 1
-        if perf_counter() - began > spec.cold_budget_s:
+        if now() - began > spec.cold_budget_s:
             break
     for column in ("cold_{}_bytes_after", "cold_{}_bytes"):
         device.note_memory(memory, column)

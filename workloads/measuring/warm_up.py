@@ -5,9 +5,9 @@ then drops below the clock that it will keep, and reaches that clock 0.2 s later
 """
 
 from collections.abc import Callable
-from time import perf_counter
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.measuring.ranks import agreed, now
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 
 WINDOW_S = 0.05  # pace and clock are compared between windows of this length
@@ -36,7 +36,7 @@ class WarmUp:
         pace = window_s / rounds
         self.seconds += window_s
         self.round_s = min(self.round_s, pace)
-        clock = self._telemetry.clock_mhz()
+        clock = agreed(self._telemetry.clock_mhz)
         self._speeds.append(clock or pace)
         windows = CLOCK_WINDOWS if clock else PACE_WINDOWS
         last = self._speeds[-windows:]
@@ -45,11 +45,11 @@ class WarmUp:
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
     """Run for `warmup_s`, then until settled, up to `warmup_limit_s` in all; one round if `warmup_s` is 0."""
-    began = perf_counter()
+    began = now()
     warm = WarmUp(run, telemetry)
-    while (elapsed := perf_counter() - began) < max(spec.warmup_s, spec.warmup_limit_s):
+    while (elapsed := now() - began) < max(spec.warmup_s, spec.warmup_limit_s):
         if spec.warmup_s == 0 or (warm.settled and elapsed >= spec.warmup_s):
             break
         warm.window()
-    warm.seconds = perf_counter() - began
+    warm.seconds = now() - began
     return warm

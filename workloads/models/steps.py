@@ -84,7 +84,7 @@ def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSte
         enabled=context.precision.autocast == "float16" and not context.reference,
     )
     loss_of = make_loss(choice.loss)
-    prepare, call = _inputs(net, choice, context)
+    prepare, call = _inputs(context.distribute(net) if context.distribute else net, choice, context)
     warnings: set[WarningName] = set()
     is_first = choice.loss in LOSSES and choice.loss != OWN
 

@@ -67,6 +67,20 @@ class LoggedChoice:
     timed_ms: Annotated[float | None, "time of the chosen plan in the search"] = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankResult:
+    """What one rank of a trial over several GPUs measured. Of the trial's wall time all ranks have the same."""
+
+    rank: Annotated[int, "from 0"]
+    gpu_uuid: Annotated[str | None, "its GPU; null: a CPU"]
+    device_ms: Annotated[float | None, "as `steady_device_ms`"]
+    wait_ms: Annotated[float | None, "as `steady_wait_ms`"]
+    kernels_hash: Annotated[str | None, "as the column"]
+    fingerprint: Annotated[str | None, "as the column"]
+    cold_peak_reserved_bytes: Annotated[int | None, "as the column"]
+    steady_peak_reserved_bytes: Annotated[int | None, "as the column"]
+
+
 @dataclass(kw_only=True)
 class Measured:
     """Measured values that belong to none of the dataclasses below."""
@@ -89,6 +103,10 @@ class Measured:
     accuracy: float | None = column("share of right answers on held-back examples after training")
     own_times_ms: dict[str, float] | None = column("first call's times by the workload's own clock")
     checks_error: str | None = column("error in the untimed checks after measuring")
+    rank_results: list[RankResult] | None = column("each rank of several; null: one rank")
+    rank_variables: dict[str, str] | None = column(
+        "variables NCCL_*, TORCH_SYMM_MEM_*, NVSHMEM_*; null: one rank"
+    )
 
 
 @dataclass(kw_only=True)
@@ -151,6 +169,9 @@ class SteadyDevice:
     steady_device_note: str | None = column("why there is no graph, or no device time at all")
     steady_device_samples_ms: list[float] | None = column(
         "device time per iteration without launch gaps: of each replay, or of a turn's replays"
+    )
+    steady_wait_ms: float | None = column(
+        "time of NCCL's kernels per iteration, beside the device time; null: one rank"
     )
     steady_device_rounds: list[int] | None = column("number of each sample's round in its block")
     steady_device_ms: float | None = column("median of the samples")

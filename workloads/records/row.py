@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from cudnn_sweep.workloads.records import measured
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 BUNDLED = "cudnn_sweep.workloads."  # left out of our networks' names in output and queries
 
 SettingValue: TypeAlias = bool | int | float | str | Mapping[str, bool | int | float | str] | None
@@ -105,6 +105,7 @@ class Asked:
     state_parameters: Annotated[dict[str, float], "the state's numbers, by name", CELL]
     precision: Annotated[str, "fp32 (IEEE), tf32, bf16, fp16, amp_bf16 or amp_fp16", Axis()]
     layout: Annotated[str, "contiguous, channels_last or weights", Axis(usual="contiguous")]
+    ranks: Annotated[str, "GPUs of one host that train together, as 2_ranks", Axis(usual="1_rank")]
     placement: Annotated[
         str | None,
         "`strides` if tensors of one channel or pixel make a convolution channels_last by strides "

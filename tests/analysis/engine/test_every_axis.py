@@ -31,7 +31,7 @@ BLOCKS = 3
 SWEEPS = ("night-1", "night-2")
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 FACTS = {"noop": WorkloadFacts(directions=("forward",), varies=(), input_shape=(8, 3, 8, 8))}
-ALLOWED = {"state": "benchmark_toggled", "layout": "channels_last"}
+ALLOWED = {"state": "benchmark_toggled", "layout": "channels_last", "ranks": "2_ranks"}
 WITH_USUAL = [name for name, axis in axes().items() if axis.usual is not None]
 
 

@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.workloads.records.measured import RankResult
 from tests.analysis.conftest import Ask, make_pair
 
 GIB = 2**30
@@ -107,6 +108,34 @@ def _deterministic(
     return [replace(default, fingerprint=baseline_bits), other]
 
 
+def test_what_ranks_of_trials_did_stands_beside_what_is_predicted(ask: Ask) -> None:
+    def results(times: list[float], kernels: str, bits: str) -> list[RankResult]:
+        return [
+            RankResult(
+                rank=rank,
+                gpu_uuid=f"GPU-{rank}",
+                device_ms=times[rank],
+                wait_ms=1.0 + rank,
+                kernels_hash=kernels[rank],
+                fingerprint=bits[rank],
+                cold_peak_reserved_bytes=None,
+                steady_peak_reserved_bytes=None,
+            )
+            for rank in (0, 1)
+        ]
+
+    seen = [results([10.0, 10.0], "aa", "xx"), results([9.0, 11.0], "ab", "xx")]
+    trials = [
+        replace(record, ranks="2_ranks", rank_results=of_trial)
+        for block, of_trial in enumerate(seen)
+        for record in make_pair(block, 10.0, 10.0)
+    ]
+    for row in ask("choice_stability", trials, ranks=2):
+        assert (row["seen_rank_agreement"], row["seen_bits_agreement"]) == (0.5, 1.0)
+        assert row["seen_straggler_cost"] == pytest.approx(0.05)
+        assert row["seen_wait_ms"] == 1.5
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_what_ranks_would_do_is_what_drawing_processes_gives(ask: Ask, ranks: int) -> None:
     """By drawing every possible set of ranks from the processes that there are; who agrees with the first, from the
@@ -128,6 +157,7 @@ def test_what_ranks_would_do_is_what_drawing_processes_gives(ask: Ask, ranks: in
     same_bits = [len({bits[each] for each in draw}) == 1 for draw in others]
     slowest = fmean(max(times[each] for each in draw) for draw in draws)
     row = one[True]
+    assert row["seen_rank_agreement"] is row["seen_straggler_cost"] is None
     assert row["rank_agreement"] == pytest.approx(fmean(alike))
     assert row["rank_bits_agreement"] == pytest.approx(fmean(same_bits))
     assert row["straggler_cost"] == pytest.approx(slowest / fmean(times) - 1)

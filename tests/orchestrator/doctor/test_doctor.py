@@ -73,6 +73,20 @@ def states(checks: list[Check]) -> dict[str, str]:
     return {check.name: check.state for check in checks}
 
 
+@pytest.mark.parametrize(
+    ("nccl", "peer_access", "state"),
+    [("2.27.5", True, "ok"), ("2.27.5", False, "warning"), (None, True, "problem")],
+)
+def test_two_gpus_are_examined_for_ranks(
+    with_gpu: Survey, nccl: str | None, peer_access: bool, state: str
+) -> None:
+    uuids = [*with_gpu.gpu_uuids, "GPU-1"]
+    pair = replace(with_gpu, gpus=2 * with_gpu.gpus, gpu_uuids=uuids)
+    pair = replace(pair, nccl=nccl, peer_access=peer_access)
+    assert "ranks" not in states([*check_gpus(with_gpu, "fake_calm")])
+    assert states([*check_gpus(pair, "fake_calm")])["ranks"] == state
+
+
 @pytest.mark.slow
 def test_quick_look_at_a_machine_without_a_gpu(tmp_path: Path) -> None:
     done = type_doctor(tmp_path, "--quick", "--json")

@@ -242,6 +242,21 @@ def test_an_execution_that_this_machine_lacks_is_refused_before_anything_runs(lo
         planned_with_executions("mine", compiled, machine)
 
 
+def test_a_sweep_runs_trials_on_one_gpu_before_those_on_two(
+    plan_of: MakePlan, tmp_path: Path
+) -> None:
+    net = "cudnn_sweep.workloads.nets.patch_embedding:PatchEmbedding"
+    plan = plan_of(net, input="8x3x2x14x14", ranks=[2, 1], replicates=2)
+    one, two = session_of(plan, "ranks", tmp_path).by_ranks()
+    assert {trial.cell.ranks for trial in one.plan.trials} == {"1_rank"}
+    assert {trial.cell.ranks for trial in two.plan.trials} == {"2_ranks"}
+    parts = [*one.plan.trials, *two.plan.trials]
+    assert sorted(parts, key=lambda trial: trial.position) == [*plan.trials]
+    slots = plan.estimated_s(1, gpu=True) - plan.estimated_s(2, gpu=True)
+    own = [part.plan.estimated_s(1, gpu=True) for part in (one, two)]
+    assert own[1] > own[0] and slots > 0, "a trial on two GPUs keeps two busy"
+
+
 def test_a_plan_knows_that_a_process_that_compiles_takes_a_minute(plan_of: MakePlan) -> None:
     configs = Config(), Config(execution="cuda_graph"), Config(execution="compile")
     written, captured, compiled = (

@@ -71,6 +71,32 @@ def test_processes_of_a_block_take_turns(measure: Measure, faulty: str) -> None:
     assert max(each.started_at for each in records) < min(each.ended_at for each in records)
 
 
+NET = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 2))
+"""
+
+
+@pytest.mark.parametrize("in_turns", [True, False])
+def test_ranks_of_a_trial_take_a_turn_together(
+    measure: Measure, tmp_path: Path, in_turns: bool
+) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NET)
+    spec = SHORT.model_copy(update={"in_turns": in_turns, "warmup_s": 0.05})
+    records = measure(f"{file}:Net", spec=spec, input="4x3x8x8", ranks="2")
+    assert [(record.status, record.ranks) for record in records] == [("ok", "2_ranks")] * 3
+    assert {(record.in_turns, record.turn_cpus) for record in records} == {(in_turns, None)}
+    assert {len(record.rank_results or ()) for record in records} == {2}
+    assert len({record.fingerprint for record in records}) == 1
+    if in_turns:
+        rounds = [record.steady_wall_rounds for record in records]
+        assert rounds == [list(range(len(rounds[0] or ())))] * 3
+
+
 def test_processes_of_a_block_get_ready_side_by_side(
     measure: Measure, server: ForkServer, faulty: str
 ) -> None:

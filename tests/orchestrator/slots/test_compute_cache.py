@@ -18,7 +18,7 @@ def test_gpus_of_one_model_and_driver_share_it(plan_of: MakePlan, tmp_path: Path
 
     def cache_of(trial: Trial, there: Environment) -> str | None:
         server = DeviceServer(
-            server=cast("ForkServer", None), environment=there, cpus=frozenset({0})
+            gpu_uuids=(), server=cast("ForkServer", None), environment=there, cpus=frozenset({0})
         )
         return ForkedSlot(session, there.gpu_uuid or "cpu", {OWN: server}).compute_cache(trial)
 

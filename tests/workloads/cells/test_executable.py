@@ -1,14 +1,17 @@
-"""An execution that cannot run a cell is refused before anything is measured, with the thing named."""
+"""An execution, or a number of ranks, that cannot run a cell is refused before anything is measured, with the thing named."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cudnn_sweep.workloads.cells.config import Config
-from cudnn_sweep.workloads.cells.executable import execution_fault
+from cudnn_sweep.workloads.cells.executable import execution_fault, ranks_fault
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
+from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.workloads.made_up_cells import GENERATOR, MODEL, one_cell
 
+CONV = WorkloadFacts(directions=("forward",), recomputes=True)
 STEP = WorkloadFacts(directions=("training",), is_model=True)
 
 
@@ -57,3 +60,44 @@ def test_what_an_execution_can_run_is_not_refused() -> None:
     assert not fault("cuda_graph", compiler=None, traits=STEP, regime="cycle", **rgb)
     assert not fault("cuda_graph", precision="amp_fp16", direction="inference")
     assert not fault("cuda_graph", precision="amp_bf16")
+
+
+def ranks_told(
+    *,
+    gpus: int = 2,
+    machine: Environment | None = None,
+    execution: str | None = None,
+    traits: WorkloadFacts = MODEL,
+    workload: str = GENERATOR,
+    ranks: int = 2,
+    **axes: Any,
+) -> str:
+    cell = one_cell(workload, ranks=ranks, **axes)
+    where = machine or capture_environment()
+    config = Config(execution=execution)
+    return ranks_fault(cell, config, traits, gpus=gpus, machine=where) or ""
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"gpus": 1}, "ranks: found 2, this machine has 1 GPU for the sweep"),
+        ({"gpus": 2, "ranks": 4}, "ranks: found 4, this machine has 2 GPUs for the sweep"),
+        ({"direction": "inference"}, "(inference) runs on one GPU; allowed: training of a model"),
+        ({"traits": STEP}, "(training) runs on one GPU; allowed: training of a model"),
+        ({"workload": "conv", "problem": "tutorials/rgb256", "traits": CONV}, "runs on one GPU"),
+        ({"state": "checkpoint"}, "found state checkpoint, allowed with several ranks: plain"),
+        ({"execution": "compile"}, "found execution compile, allowed with several ranks: eager"),
+    ],
+)
+def test_what_several_ranks_cannot_run_is_named(given: dict[str, Any], told: str) -> None:
+    assert told in ranks_told(**given)
+    assert not ranks_told(**given | {"ranks": 1, "gpus": 1}), "one GPU runs it"
+
+
+def test_ranks_need_a_whole_gpu_each_or_without_one_a_core() -> None:
+    here = capture_environment()
+    assert not ranks_told(gpus=2) and not ranks_told(gpus=4, ranks=4, regime="last_partial_batch")
+    assert "slices of a GPU" in ranks_told(machine=replace(here, mig_profile="1g.5gb"))
+    assert "has 1 CPU core for" in ranks_told(gpus=0, machine=replace(here, cpu_cores=1))
+    assert not ranks_told(gpus=0, machine=replace(here, cpu_cores=2))

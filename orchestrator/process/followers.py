@@ -1,0 +1,61 @@
+"""The further ranks of a trial as the server sees them: processes that work with rank 0's, and end with it."""
+
+import os
+import select
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply
+
+
+@dataclass(kw_only=True, slots=True)
+class Follower:
+    """The process of a rank other than 0. It writes one line to `replies`: a Reply, if it fails."""
+
+    rank: int
+    pid: int
+    pidfd: int
+    replies: int
+    unread: bytes = b""
+    wait_status: int | None = None
+    """How the process ended; None while it runs."""
+
+    def listen(self) -> None:
+        """Read what the process has written, and note whether it has ended."""
+        if select.select([self.replies], (), (), 0)[0]:
+            self.unread += os.read(self.replies, 2**16)
+        if self.wait_status is None and select.select([self.pidfd], (), (), 0)[0]:
+            self.wait_status = os.waitpid(self.pid, 0)[1]
+
+    def fault(self) -> Reply | int | None:
+        """Return the reply or the wait status of a process that failed; None for one that has not."""
+        if self.wait_status:
+            return self.wait_status
+        line, end, _ = self.unread.partition(b"\n")
+        if not end:
+            return None
+        try:
+            return REPLY.validate_json(line)
+        except ValidationError:
+            return Reply(status="error", message="the user's code wrote to the pipe of its reply")
+
+    def end(self) -> None:
+        """End the process, and close what the server has of it."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        if self.wait_status is None:
+            os.waitpid(self.pid, 0)
+        os.close(self.pidfd)
+        os.close(self.replies)
+
+
+def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
+    """Return the rank that failed first, and its fault. A process that died goes before one that
+    replied: it may only have missed the other.
+    """
+    faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
+    return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

@@ -1,0 +1,176 @@
+"""The ranks of a trial: processes that train one model together, each with a GPU of its own.
+
+All ranks run the same code. What depends on time, such as how long a loop runs, is decided by rank 0's clock.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from mmap import mmap
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
+
+if TYPE_CHECKING:
+    import torch  # elsewhere imported when a trial runs: a block's clock needs no torch
+
+T = TypeVar("T")
+
+WORD = 8  # bytes of a count
+STORED = ("NCCL_", "TORCH_SYMM_MEM_", "NVSHMEM_")  # variables of the libraries of ranks begin so
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+LOOPBACK = "lo"  # ranks of one host need no other network
+
+
+@dataclass(kw_only=True, slots=True)
+class Ranks:
+    """The ranks of a trial, as one of them sees them."""
+
+    rank: int
+    """Number of this process's rank."""
+    links: list[Connection]
+    """Of rank 0: a connection to each other rank, in their order. Of another rank: its connection to rank 0."""
+    store: int
+    """Descriptor of the file in memory through which ranks find each other."""
+    counts: mmap
+    """How far each rank is, a number each: the smallest one is that of the rank for which the others wait."""
+    of: int
+    """How many ranks there are."""
+    _count: int = field(default=0, init=False)
+
+    def share(self, value: T) -> T:
+        """Return rank 0's `value`, in all ranks. The others wait for rank 0."""
+        self.count()
+        if self.rank:
+            return self.links[0].recv()  # type: ignore[no-any-return]
+        for link in self.links:
+            link.send(value)
+        return value
+
+    def gather(self, value: T) -> list[T]:
+        """Return the values of all ranks at rank 0, which waits for them; elsewhere an empty list."""
+        self.count()
+        if not self.rank:
+            return [value, *(link.recv() for link in self.links)]
+        self.links[0].send(value)
+        return []
+
+    def close(self) -> None:
+        """Close the links, in a process that is none of the ranks; with rank 0's also what all share."""
+        for link in self.links:
+            link.close()
+        if not self.rank:
+            os.close(self.store)
+
+    def count(self) -> None:
+        self._count += 1
+        at = self.rank * WORD
+        self.counts[at : at + WORD] = self._count.to_bytes(WORD)
+
+    def see_own_gpu(self) -> None:
+        """Hide all GPUs but this rank's; call this before the first CUDA call."""
+        visible = os.environ.get(VISIBLE)
+        own = [str(self.rank)] if visible is None else visible.split(",")[self.rank :][:1]
+        os.environ[VISIBLE] = "".join(own)
+
+    def join(self, device: "torch.device") -> None:
+        """Connect the ranks, through NCCL on GPUs and gloo on CPUs. From now on they go by one clock."""
+        import torch
+        from torch import distributed
+
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, LOOPBACK)
+        store = distributed.FileStore(  # type: ignore[attr-defined]
+            f"/proc/self/fd/{self.store}", self.of
+        )
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.of)
+        global _together
+        _together = self
+        distributed.all_reduce(torch.ones(1, device=device))  # makes NCCL's communicator
+
+    def distribute(self, net: "torch.nn.Module") -> "torch.nn.Module":
+        """Return `net` as a model whose backward pass averages the gradients of all ranks."""
+        from torch.nn.parallel import DistributedDataParallel
+
+        model = DistributedDataParallel(net)
+        model.register_forward_hook(lambda *_: self.count())
+        return model
+
+    def leave(self) -> None:
+        """Take the process out of the ranks' common clock and synchronising. Their connection ends with the process:
+        gloo's, if ended earlier, sometimes never returns: in 2 of 36 pairs of torch 2.13.
+        """
+        global _together
+        _together = None
+
+    def taking_turns(self, baton: Baton | None) -> Baton:
+        """Return a baton that all ranks pass on, and get back, together. `baton`: the block's, at rank 0."""
+        return _CommonBaton(self, baton)
+
+
+class _CommonBaton:
+    def __init__(self, ranks: Ranks, baton: Baton | None) -> None:
+        self._ranks = ranks
+        self._baton = baton
+
+    def pass_on(self, said: Said) -> Turn:
+        self._ranks.gather(None)  # no rank works in the turn of another process of the block
+        turn = self._baton.pass_on(said) if self._baton else Turn(stage="rest")
+        return self._ranks.share(turn)
+
+    @property
+    def waited_s(self) -> float:
+        return self._baton.waited_s if self._baton else 0.0
+
+
+def make_ranks(count: int) -> list[Ranks]:
+    """Make the ranks of a trial, before their processes are forked. Each process closes the others' links."""
+    pipes = [Pipe() for _ in range(1, count)]
+    counts = mmap(-1, count * WORD)
+    store = os.memfd_create("ranks")
+    links = [[first for first, _ in pipes], *([second] for _, second in pipes)]
+    return [
+        Ranks(rank=rank, of=count, links=own, store=store, counts=counts)
+        for rank, own in enumerate(links)
+    ]
+
+
+def behind(counts: mmap) -> list[int]:
+    """Return the ranks for which the others wait; an empty list if all are equally far."""
+    reached = [int.from_bytes(counts[at : at + WORD]) for at in range(0, len(counts), WORD)]
+    least = min(reached)
+    return [] if least == max(reached) else [r for r, n in enumerate(reached) if n == least]
+
+
+def variables_of_ranks(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    return {name: text for name, text in sorted(environment.items()) if name.startswith(STORED)}
+
+
+_together: Ranks | None = None
+"""The ranks by whose common clock this process goes; None: it goes by its own."""
+
+
+def agreed(read: Callable[[], T]) -> T:
+    """Return what `read` returns; with several ranks, what it returns at rank 0."""
+    if _together is None:
+        return read()
+    return _together.share(read() if not _together.rank else None)  # type: ignore[return-value]
+
+
+def is_together() -> bool:
+    return _together is not None
+
+
+def now() -> float:
+    """Return the seconds of the clock by which loops end: this process's or, with several ranks, rank 0's."""
+    return agreed(perf_counter)
+
+
+def meet() -> None:
+    """Wait at rank 0 until all ranks are here. The others go on, until they need rank 0's clock."""
+    if _together is not None:
+        _together.gather(None)
