@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.engine.settings import besides_usual
-from cudnn_sweep.analysis.results.verdicts import Verdict
+from cudnn_sweep.analysis.results.advice import Advice
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.cell import Cell
@@ -109,11 +109,11 @@ def offered(
 
 
 def next_configs(
-    rows: Mapping[Changes, Verdict | None], values: Mapping[str, Sequence[str]]
+    rows: Mapping[Changes, Advice | None], values: Mapping[str, Sequence[str]]
 ) -> list[Changes]:
     """Return the configs of the next stage, the user's own first; none if the race is over.
 
-    A function of what is stored: `rows` has the verdict of each measured config against the user's own, None for
+    A function of what is stored: `rows` has the advice on each measured config against the user's own, None for
     one without a time. The first stage has each value alone, without those that compile. A later one has the
     fastest config so far, all levers that help alone at once, and each config that differs from the fastest in
     one lever, if they were not measured and hold no value that failed alone.
@@ -130,9 +130,9 @@ def next_configs(
     failed = {changes[0] for changes, row in rows.items() if row is None and len(changes) == 1}
     helping: dict[str, tuple[float, str]] = {}
     for changes, row in timed.items():
-        if len(changes) == 1 and row.ratio_high is not None and row.ratio_high < 1:
+        if len(changes) == 1 and row.step_ratio_high is not None and row.step_ratio_high < 1:
             ((lever, text),) = changes
-            helping[lever] = min((row.ratio, text), helping.get(lever, (1.0, "")))
+            helping[lever] = min((row.step_ratio, text), helping.get(lever, (1.0, "")))
     together = tuple(sorted((lever, text) for lever, (_, text) in helping.items()))
     nearby = dict.fromkeys([together, *_neighbours(best, values)])
     new = [each for each in nearby if each not in {OWN, *rows} and not failed & {*each}]

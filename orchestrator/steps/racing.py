@@ -10,9 +10,10 @@ from itertools import count
 from rich.console import Console
 
 from cudnn_sweep.analysis.answers.answer import Answer, Section, State
+from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, STARTS, Advice, stored_cells
+from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.results.contrast import USUAL
-from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.analysis.words import clock, interval, milliseconds, number, percent, ratio, size
 from cudnn_sweep.orchestrator.planning.request import Planned
@@ -49,13 +50,32 @@ LENGTHS = (200, 2_000, 20_000, 200_000, 2_000_000)
 IDLE = 0.25  # a larger share of a step in which the GPU waits comes first in the answer
 
 
+TIMES = """
+select
+    settings,
+    median(steady_wall_ms) as wall_ms,
+    median(steady_device_ms) as device_ms,
+    max(relative_l2_error) as l2_error
+from records
+where twin = 0
+group by settings
+order by settings
+"""
+
+
+class Times(AnswerRow):
+    """A config's `settings`, its times a step, and its largest error."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Raced:
     """One config beside the user's own, both measured in the same sweep."""
 
-    verdict: Verdict
     advice: Advice
     """Advice for the requested start."""
+    l2_error: float | None
+    """The largest relative error against float64 of its processes."""
+    own: "Times"
 
     @property
     def runs(self) -> bool:
@@ -63,7 +83,7 @@ class Raced:
 
     @property
     def keeps_bits(self) -> bool:
-        return bool(0 < self.verdict.blocks_with_bits == self.verdict.blocks_with_same_bits)
+        return bool(0 < self.advice.blocks == self.advice.blocks_with_same_bits)
 
     def job_s(self, steps: int, *, is_own: bool = False) -> float:
         """Return the seconds of a job of so many steps, its start included, with this config or the user's own."""
@@ -90,7 +110,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     rows: dict[Changes, Raced | None] = {}
     for stage in count(1):
-        configs = next_configs(_verdicts(rows), values)
+        configs = next_configs(_advices(rows), values)
         is_cut = bool(configs) and left_of_minutes_s(options) < LEAST_S
         if not configs or is_cut:
             break
@@ -158,7 +178,7 @@ def _goes_on(
     states = {state.sweep_id: state for state in store.sweeps()}
     rows: dict[Changes, Raced | None] = {}
     for stage in count(1):
-        configs = next_configs(_verdicts(rows), values)
+        configs = next_configs(_advices(rows), values)
         if not configs:
             return False
         planned, state = _planned(options, machine, configs), states.get(f"{name}-{stage}")
@@ -174,16 +194,22 @@ def _goes_on(
 
 def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Changes, Raced | None]:
     """Return one sweep's configs beside the user's own."""
-    verdicts = Verdict.of(store, sweep_id, **USUAL.values())
     advices = Advice.of(store, sweep_id, **USUAL.values(), **options.job.values())
-    rows: dict[Changes, Raced | None] = {}
-    for verdict in sorted(verdicts, key=lambda row: row.blocks):
-        same = (row for row in advices if row.asked and row.identity == verdict.identity)
-        advice = next(same, None)
-        is_timed = advice is not None and verdict.ratio is not None
-        changes = changes_of(verdict.other_settings.partition(" beside ")[0])
-        rows[changes] = Raced(verdict=verdict, advice=advice) if is_timed and advice else None
-    return rows
+    by_changes = {
+        changes_of(row.other_settings.partition(" beside ")[0]): row
+        for row in sorted(advices, key=lambda row: row.blocks)
+        if row.asked and row.ratio is not None
+    }
+    with open_database(store, sweep_id) as database:
+        found = [Times(**row) for row in database.query(TIMES).to_pylist()]
+    times = {changes_of(row.settings): row for row in found}
+    return {
+        changes: Raced(advice=by_changes[changes], l2_error=row.l2_error, own=times[OWN])
+        if changes in by_changes
+        else None
+        for changes, row in times.items()
+        if changes != OWN
+    }
 
 
 def answer_of(
@@ -226,7 +252,7 @@ def answer_of(
                 {
                     "changes": dict(changes),
                     "advice": row and row.advice,
-                    "verdict": row and row.verdict,
+                    "l2_error": row and row.l2_error,
                 }
                 for changes, row in rows.items()
             ],
@@ -283,16 +309,16 @@ def _facts(
     is_cut: bool,
 ) -> Iterator[tuple[str, str]]:
     row = timed.get(best)
-    own = next((each.verdict for each in timed.values()), None)
-    if own is not None and own.baseline_device_ms:
-        idle = 1 - own.baseline_device_ms / own.baseline_ms
+    own = next((each.own for each in timed.values()), None)
+    if own is not None and own.device_ms:
+        idle = 1 - own.device_ms / own.wall_ms
         if idle > IDLE:
             yield (
                 "First",
                 f"the GPU is idle for {percent(idle)} of your step: the CPU holds it back",
             )
     if row is not None:
-        job, bits = row.advice, row.verdict
+        job = row.advice
         ends = interval(job.ratio_low, job.ratio_high)
         yield (
             "Your job",
@@ -309,7 +335,10 @@ def _facts(
             text = f"{size(job.candidate_first_bytes)} instead of {size(job.baseline_first_bytes)}"
             yield "Memory", text
         same = "the same bits" if row.keeps_bits else "other bits"
-        yield "Results", f"{same} as your config" + (f"; {bits.errors}" if bits.errors else "")
+        yield "Results", f"{same} as your config"
+        if row.l2_error is not None and row.own.l2_error is not None:
+            errors = f"{number(row.l2_error)} instead of {number(row.own.l2_error)}"
+            yield "Error", f"{errors}, relative to float64"
     if failures:
         yield "Failed", "; ".join(failures)
     for number_of, (value, why) in enumerate(left_out.items()):
@@ -346,9 +375,9 @@ def _lengths(asked: Mapping[Changes, Raced]) -> Section:
     return Section(head=["steps", "set", "take", "as it is"], rows=rows)
 
 
-def _verdicts(rows: Mapping[Changes, Raced | None]) -> dict[Changes, Verdict | None]:
-    return {changes: None if row is None else row.verdict for changes, row in rows.items()}
+def _advices(rows: Mapping[Changes, Raced | None]) -> dict[Changes, Advice | None]:
+    return {changes: None if row is None else row.advice for changes, row in rows.items()}
 
 
 def _dimensions(timed: Mapping[Changes, Raced]) -> int:
-    return next((row.verdict.input_shape.count("x") + 1 for row in timed.values()), 0)
+    return next((row.advice.input_shape.count("x") + 1 for row in timed.values()), 0)

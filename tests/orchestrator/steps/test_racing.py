@@ -87,8 +87,10 @@ def answered(place: FakeMachine, **changes: Any) -> tuple[int, dict[str, Any], s
     return code, json.loads(out.getvalue()), progress.getvalue()
 
 
-def verdict(ms: float, high: float = 0.9) -> Any:
-    return SimpleNamespace(baseline_ms=10.0, candidate_ms=ms, ratio=ms / 10, ratio_high=high)
+def advised(ms: float, high: float = 0.9) -> Any:
+    return SimpleNamespace(
+        baseline_ms=10.0, candidate_ms=ms, step_ratio=ms / 10, step_ratio_high=high
+    )
 
 
 def test_the_first_stage_has_each_value_alone_and_none_that_compiles() -> None:
@@ -96,7 +98,7 @@ def test_the_first_stage_has_each_value_alone_and_none_that_compiles() -> None:
 
 
 def test_the_next_stage_has_the_best_what_helps_together_and_what_differs_in_one_lever() -> None:
-    rows = {ON: verdict(9.9, high=1.1), LAST: verdict(9.0), GRAPH: verdict(5.0)}
+    rows = {ON: advised(9.9, high=1.1), LAST: advised(9.0), GRAPH: advised(5.0)}
     assert next_configs(rows, OFFERED) == [
         OWN,
         GRAPH,
@@ -107,15 +109,15 @@ def test_the_next_stage_has_the_best_what_helps_together_and_what_differs_in_one
 
 
 def test_a_value_that_fails_alone_is_in_no_later_config() -> None:
-    rows: dict[Changes, Any] = {ON: verdict(9.0), LAST: verdict(8.0), GRAPH: None}
+    rows: dict[Changes, Any] = {ON: advised(9.0), LAST: advised(8.0), GRAPH: None}
     later = next_configs(rows, OFFERED)
     assert later == [OWN, LAST, tuple(sorted(LAST + ON)), tuple(sorted(LAST + COMPILE))]
 
 
 def test_the_race_is_over_once_no_neighbour_of_the_best_is_left() -> None:
-    rows = {ON: verdict(11, high=1.2), LAST: verdict(12, high=1.3), GRAPH: verdict(13, high=1.4)}
+    rows = {ON: advised(11, high=1.2), LAST: advised(12, high=1.3), GRAPH: advised(13, high=1.4)}
     assert next_configs(rows, OFFERED) == [OWN, OWN, COMPILE][1:]
-    assert next_configs(rows | {COMPILE: verdict(14, high=1.5)}, OFFERED) == []
+    assert next_configs(rows | {COMPILE: advised(14, high=1.5)}, OFFERED) == []
 
 
 def test_a_config_and_its_changes_are_one_another() -> None:
