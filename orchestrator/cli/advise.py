@@ -23,10 +23,11 @@ Options = TypeVar("Options", bound=step_options.AdviseOptions | step_options.Tur
 
 
 def advise(options: step_options.AdviseOptions) -> None:
-    """Decide for your model whether benchmark should be on, and say what that saves in your job.
+    """Find what to set for your model: benchmark, layout, a CUDA graph or torch.compile, and what it saves in your job.
 
-    It measures until the answer is decided or the minutes are over. Its trials are stored like those of any
-    launch. Without a GPU it answers from a stored measurement of this step, or times a step on the CPU.
+    It races these levers in turns on one GPU, in stages, until nothing is left to try or the minutes are over.
+    `--levers benchmark` decides on or off alone. The trials are stored like those of any launch, and a race
+    that was cut goes on. Without a GPU it answers from stored measurements, or times a step on the CPU.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")

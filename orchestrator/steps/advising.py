@@ -1,4 +1,4 @@
-"""`sweep advise`: should benchmark be on for this model and job, and what does that save?"""
+"""`sweep advise`: what to set for this model and job, and what that saves. With `--levers benchmark`: on or off."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.steps.advice_text import Answered, Kept, answer_of, job_table
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, is_step, plan_step, suite_of
-from cudnn_sweep.orchestrator.steps.racing import race, stored_race
+from cudnn_sweep.orchestrator.steps.racing import race, stored_name, stored_race
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
@@ -64,7 +64,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
     if compares:
         gpu, minutes = machine.environment.gpu, f"{options.limit_minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
-    elif _newest(open_store(options.location), options, on_gpu=True) is not None:
+    elif has_measured(options):
         where = f"this is a stored measurement in {options.location}"
         say(console, f"No GPU here, so nothing is measured: {where}.")
         return _from_store(options)
@@ -147,6 +147,13 @@ def _from_reference(options: AdviseOptions) -> Answer:
         sections=sections,
         values={"asked": asked},
     )
+
+
+def has_measured(options: AdviseOptions) -> bool:
+    """Return whether the results have a measurement of this step on a GPU."""
+    store = open_store(options.location)
+    races = options.races and stored_name(store, options) is not None
+    return races or _newest(store, options, on_gpu=True) is not None
 
 
 def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:

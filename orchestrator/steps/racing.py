@@ -105,7 +105,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     values, left_out = offered(options, cell, machine)
     limit = f"{options.limit_minutes:g} minutes"
     say(console, f"Racing {', '.join(values)} on {machine.environment.gpu}, for at most {limit}.")
-    name = _stored_name(store, options)
+    name = stored_name(store, options)
     if name is None or not _goes_on(store, options, machine, name, values):
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     rows: dict[Changes, Raced | None] = {}
@@ -128,7 +128,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
 def stored_race(options: AdviseOptions) -> Answer | None:
     """Answer from the newest stored race of this step; None if there is none."""
     store = open_store(options.location)
-    name = _stored_name(store, options)
+    name = stored_name(store, options)
     if name is None:
         return None
     rows: dict[Changes, Raced | None] = {}
@@ -160,7 +160,7 @@ def _planned(
     return replace(planned, request=replace(planned.request, options=named))
 
 
-def _stored_name(store: Store, options: AdviseOptions) -> str | None:
+def stored_name(store: Store, options: AdviseOptions) -> str | None:
     """Return the name of the step's newest race, which begins the id of each of its sweeps."""
     cells = stored_cells(store, SUITE, options.workload)
     ids = (cell.sweep_id for cell in cells if cell.device != "cpu" and is_step(options, cell))

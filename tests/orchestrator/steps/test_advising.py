@@ -196,7 +196,9 @@ def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
     assert code == ExitCode.NEEDS_GPU
     assert text.strip().startswith("Undecided: this step was not measured on a GPU.")
     assert "A step " in text and "on this CPU (2 processes" in text
-    assert text.endswith("\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000\n")
+    assert text.endswith(
+        "\nOn a machine with a GPU: sweep advise batch_norm --steps 1000000 --levers benchmark\n"
+    )
     # measured anew: the step may have changed
     with pytest.raises(AssertionError, match="nothing is measured"):
         _said(_options(steps=10**6), NothingRuns(script=FakeScript(), night=TODAY))

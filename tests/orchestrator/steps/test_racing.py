@@ -98,7 +98,7 @@ def test_the_first_stage_has_each_value_alone_and_none_that_compiles() -> None:
 
 
 def test_the_next_stage_has_the_best_what_helps_together_and_what_differs_in_one_lever() -> None:
-    rows = {ON: advised(9.9, high=1.1), LAST: advised(9.0), GRAPH: advised(5.0)}
+    rows: dict[Changes, Any] = {ON: advised(9.9, high=1.1), LAST: advised(9.0), GRAPH: advised(5.0)}
     assert next_configs(rows, OFFERED) == [
         OWN,
         GRAPH,
@@ -115,8 +115,12 @@ def test_a_value_that_fails_alone_is_in_no_later_config() -> None:
 
 
 def test_the_race_is_over_once_no_neighbour_of_the_best_is_left() -> None:
-    rows = {ON: advised(11, high=1.2), LAST: advised(12, high=1.3), GRAPH: advised(13, high=1.4)}
-    assert next_configs(rows, OFFERED) == [OWN, OWN, COMPILE][1:]
+    rows: dict[Changes, Any] = {
+        ON: advised(11, high=1.2),
+        LAST: advised(12, high=1.3),
+        GRAPH: advised(13, high=1.4),
+    }
+    assert next_configs(rows, OFFERED) == [OWN, COMPILE]
     assert next_configs(rows | {COMPILE: advised(14, high=1.5)}, OFFERED) == []
 
 
