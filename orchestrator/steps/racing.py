@@ -15,7 +15,16 @@ from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, STARTS, Adv
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.results.contrast import USUAL
 from cudnn_sweep.analysis.store.store import Store, open_store
-from cudnn_sweep.analysis.words import clock, interval, milliseconds, number, percent, ratio, size
+from cudnn_sweep.analysis.words import (
+    clock,
+    duration,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    ratio,
+    size,
+)
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.planning.sweep_selection import differs, lacks
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
@@ -55,7 +64,8 @@ select
     settings,
     median(steady_wall_ms) as wall_ms,
     median(steady_device_ms) as device_ms,
-    max(relative_l2_error) as l2_error
+    max(relative_l2_error) as l2_error,
+    any_value(message) filter (where status not in ('ok', 'raced_out')) as message
 from records
 where twin = 0
 group by settings
@@ -64,7 +74,7 @@ order by settings
 
 
 class Times(AnswerRow):
-    """A config's `settings`, its times a step, and its largest error."""
+    """A config's `settings`, its times a step, its largest error, and the message of a trial that failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +101,8 @@ class Raced:
         return float(row[f"{side}_s"] + (steps - row["job_steps"]) * row[f"{side}_ms"] / 1000)
 
 
-Rows = Mapping[Changes, Raced | None]
-"""What was raced, by its changes; None: a config without a time."""
+Rows = Mapping[Changes, Raced | str]
+"""What was raced, by its changes; a text: why a config has no time."""
 
 
 def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Answer:
@@ -108,21 +118,23 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     name = stored_name(store, options)
     if name is None or not _goes_on(store, options, machine, name, values):
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    rows: dict[Changes, Raced | None] = {}
+    rows: dict[Changes, Raced | str] = {}
     for stage in count(1):
         configs = next_configs(_advices(rows), values)
         is_cut = bool(configs) and left_of_minutes_s(options) < LEAST_S
         if not configs or is_cut:
             break
-        say(console, f"Stage {stage}: {', '.join(map(name_of, configs))}.")
         planned = _planned(options, machine, configs, f"{name}-{stage}")
+        least_s = planned.chosen.first_look().estimated_s(1, gpu=True)
+        least = f"about {duration(least_s)} to the first look"
+        say(console, f"Stage {stage}: {', '.join(map(name_of, configs))}; {least}.")
         ran = run_sweep(planned, place, console)
         rows |= results_of(options, ran.store, f"{name}-{stage}")
         is_cut = not ran.is_complete
         if is_cut:
             ran.check_not_stopped(is_decided=bool(rows))
             break
-    return answer_of(options, store, rows, name, left_out, is_cut=is_cut)
+    return answer_of(options, rows, name, left_out, is_cut=is_cut)
 
 
 def stored_race(options: AdviseOptions) -> Answer | None:
@@ -131,11 +143,11 @@ def stored_race(options: AdviseOptions) -> Answer | None:
     name = stored_name(store, options)
     if name is None:
         return None
-    rows: dict[Changes, Raced | None] = {}
+    rows: dict[Changes, Raced | str] = {}
     for sweep_id in sorted(store.sweep_ids()):
         if sweep_id.rpartition("-")[0] == name:
             rows |= results_of(options, store, sweep_id)
-    return answer_of(options, store, rows, name, {}, is_cut=False)
+    return answer_of(options, rows, name, {}, is_cut=False)
 
 
 def _planned(
@@ -176,7 +188,7 @@ def _goes_on(
 ) -> bool:
     """Return whether a stored race is unfinished, with the levers, hardware and software of this command."""
     states = {state.sweep_id: state for state in store.sweeps()}
-    rows: dict[Changes, Raced | None] = {}
+    rows: dict[Changes, Raced | str] = {}
     for stage in count(1):
         configs = next_configs(_advices(rows), values)
         if not configs:
@@ -192,7 +204,7 @@ def _goes_on(
     raise AssertionError("a race has an end")
 
 
-def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Changes, Raced | None]:
+def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Changes, Raced | str]:
     """Return one sweep's configs beside the user's own."""
     advices = Advice.of(store, sweep_id, **USUAL.values(), **options.job.values())
     by_changes = {
@@ -206,7 +218,7 @@ def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Chan
     return {
         changes: Raced(advice=by_changes[changes], l2_error=row.l2_error, own=times[OWN])
         if changes in by_changes
-        else None
+        else (row.message or "no block has its time").splitlines()[0]
         for changes, row in times.items()
         if changes != OWN
     }
@@ -214,14 +226,13 @@ def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Chan
 
 def answer_of(
     options: AdviseOptions,
-    store: Store,
-    rows: Mapping[Changes, Raced | None],
+    rows: Mapping[Changes, Raced | str],
     name: str,
     left_out: Mapping[str, str],
     *,
     is_cut: bool,
 ) -> Answer:
-    timed = {changes: row for changes, row in rows.items() if row is not None}
+    timed = {changes: row for changes, row in rows.items() if isinstance(row, Raced)}
     asked = {
         changes: row
         for changes, row in timed.items()
@@ -230,8 +241,9 @@ def answer_of(
     best = _chosen(_jobs(asked))
     lines = lines_of(best, _dimensions(timed))
     sweeps = f"{name}-*"
-    first = next(iter(timed.values()), None)
-    failures = [f"{name_of(changes)} fails" for changes, row in rows.items() if row is None]
+    failures = [
+        f"{name_of(changes)}: {row}" for changes, row in rows.items() if isinstance(row, str)
+    ]
     facts = list(_facts(options, timed, best, left_out, failures, is_cut=is_cut))
     again = ("Without measuring again", options.again)
     more = [("Goes on", options.command())] if is_cut else []
@@ -242,8 +254,8 @@ def answer_of(
         state=_state(asked.get(best), timed, is_cut=is_cut),
         headline=_headline(options, asked.get(best), best, bool(timed)),
         paste=lines,
-        sections=[Section(rows=facts), *([_table(timed, best), _lengths(asked)] if first else ())],
-        commands=[*more, again] if first else [("Next", shlex.join(query))],
+        sections=[Section(rows=facts), *([_table(timed, best), _lengths(asked)] if timed else ())],
+        commands=[*more, again] if timed else [("Next", shlex.join(query))],
         values={
             "sweep_id": sweeps,
             "setting": dict(best),
@@ -251,8 +263,9 @@ def answer_of(
             "configs": [
                 {
                     "changes": dict(changes),
-                    "advice": row and row.advice,
-                    "l2_error": row and row.l2_error,
+                    "advice": row.advice if isinstance(row, Raced) else None,
+                    "l2_error": row.l2_error if isinstance(row, Raced) else None,
+                    "failure": row if isinstance(row, str) else None,
                 }
                 for changes, row in rows.items()
             ],
@@ -375,8 +388,8 @@ def _lengths(asked: Mapping[Changes, Raced]) -> Section:
     return Section(head=["steps", "set", "take", "as it is"], rows=rows)
 
 
-def _advices(rows: Mapping[Changes, Raced | None]) -> dict[Changes, Advice | None]:
-    return {changes: None if row is None else row.advice for changes, row in rows.items()}
+def _advices(rows: Mapping[Changes, Raced | str]) -> dict[Changes, Advice | None]:
+    return {each: row.advice if isinstance(row, Raced) else None for each, row in rows.items()}
 
 
 def _dimensions(timed: Mapping[Changes, Raced]) -> int:
