@@ -148,7 +148,7 @@ def test_a_clear_race_names_all_that_helps_with_its_lines_and_is_answered_again(
     code, answer, progress = answered(machine(*CLEAR), levers="layout,execution")
     assert code == ExitCode.FINE
     assert answer["setting"] == {"execution": "cuda_graph", "layout": "channels_last"}
-    assert "Stage 1: as it is, channels_last, cuda_graph." in progress
+    assert "Stage 1: as it is, channels_last, cuda_graph; about" in progress
     assert "needs a C++ compiler" in answer["left_out"]["compile"]
     assert any("channels_last" in line for line in answer["lines"])
     chosen = next(row for row in answer["configs"] if row["changes"] == answer["setting"])["advice"]
