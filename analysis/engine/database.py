@@ -85,6 +85,7 @@ class Database:
         self._sweep_id = sweep_id
         self._snapshot = snapshot
         self._is_shown = False
+        self._view = ""  # the statement that made the view `records`
 
     @property
     def torn_files(self) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ class Database:
             self._show_records()
             if not _is_small(self._snapshot):
                 self._copy_records()
-            self._instance.make({**each_macro(), **question_macros()})
+            self._make({**each_macro(), **question_macros()})
 
         self._retried(make)
 
@@ -147,7 +148,7 @@ class Database:
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
         self._show_records()
         macros = macros_in(sql)
-        self._instance.make(macros)
+        self._make(macros)
         if macros:
             return self._connection.execute(sql, values or None).to_arrow_table()
         return self._connection.sql(sql, params=values or None).to_arrow_table()
@@ -195,7 +196,7 @@ class Database:
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._instance.make({"quoted": each_macro()["quoted"]})
-        self._connection.execute(view)
+        self._show(view)
         if _is_small(self._snapshot):
             self._copy_records()
         self._is_shown = True
@@ -203,7 +204,21 @@ class Database:
     def _copy_records(self, columns: str = "*") -> None:
         copied = f"create or replace table copied_records as select {columns} from records"
         self._connection.execute(copied)
-        self._connection.execute("create or replace view records as from copied_records")
+        self._show("create or replace view records as from copied_records")
+
+    def _show(self, view: str) -> None:
+        self._view = view
+        self._connection.execute(view)
+
+    def _make(self, macros: Mapping[str, str]) -> None:
+        """Make macros over no rows: DuckDB plans each macro's body, and with it the view each time that it is named."""
+        if self._instance.has(macros):
+            return
+        self._connection.execute("create table no_records as from records limit 0")
+        self._connection.execute("create or replace view records as from no_records")
+        self._instance.make(macros)
+        self._connection.execute(self._view)
+        self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
         """Return a SELECT of the stored rows that scans loose rows or part files only if there are any:
@@ -261,6 +276,9 @@ class _Instance:
             own["threads"] = str(threads)
         for name, value in (own | LOCKED).items():
             self.connection.execute(f"set {name} = {literal(value)}")
+
+    def has(self, macros: Mapping[str, str]) -> bool:
+        return macros.items() <= self._macros.items()
 
     def make(self, macros: Mapping[str, str]) -> None:
         for name, statement in macros.items():
