@@ -128,6 +128,7 @@ def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
     assert told["asked"]["blocks"] == json.loads(decided.text)["asked"]["blocks"]
 
 
+@pytest.mark.slow
 def test_the_json_keeps_its_keys(decided: Decided) -> None:
     told = json.loads(decided.text)
     keys = (
