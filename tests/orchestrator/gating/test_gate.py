@@ -293,17 +293,18 @@ def test_what_is_no_side_is_named() -> None:
 @pytest.mark.usefixtures("briefly")
 def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
     """A commit's: the folder of the step and a package beside it, both as they were; a wheel's package."""
+    commits = []
     (here / "mine").mkdir()
     (here / "bench").mkdir()
     (here / "mine/__init__.py").touch()
     (here / "random.py").write_text("raise RuntimeError('in place of the one of Python')")
     (here / "bench/step.py").write_text(STEP)
     _git("init", "--quiet")
-    (here / "mine/work.py").write_text("SECONDS = 0.04\n")
-    _git("add", ".")
-    _git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "slow")
-    commit = _git("rev-parse", "HEAD")
-    (here / "mine/work.py").write_text("SECONDS = nothing\n")
+    for seconds in ("0.04", "nothing"):
+        (here / "mine/work.py").write_text(f"SECONDS = {seconds}\n")
+        _git("add", ".")
+        _git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", seconds)
+        commits.append(_git("rev-parse", "HEAD"))
     wheel = _wheel(here / "mine-1.0-py3-none-any.whl", "SECONDS = 0.02\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here / "bench")
@@ -312,10 +313,13 @@ def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:
         (ahead / "__init__.py").write_text("raise RuntimeError('the code of neither side')")
         patch.setenv("PYTHONPATH", str(ahead.parent))
         step = {"workload": "step.py:step", "input": ("1x1",), "minutes": 2.0}
-        code, answer = _gate(ThisMachine(), str(wheel), commit, **step)
+        code, answer = _gate(ThisMachine(), str(wheel), commits[0], **step)
         assert (code, answer["state"]) == (SLOWER, "slower")
         assert 1.2 < answer["row"]["ratio"] < 4, "0.04 s to 0.02 s, on a core that others may use"
         assert answer["row"]["in_turns"]
+        code, answer = _gate(ThisMachine(), *commits, **step)
+        assert (code, answer["state"]) == (BROKEN, "broken")
+        assert "NameError" in answer["messages"][f"head:{commits[1][:12]}"]
         store = open_store("results")
     assert len(store.sweep_ids()) == 1, "results are kept like those of any launch"
     assert _git("worktree", "list").count("\n") == 0, "worktrees are removed"
