@@ -70,11 +70,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first, where each process takes one; the rest in its order."""
+    """The groups first, where each process takes one; then files with slow tests: a long one at the end would be
+    waited for.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, bool]:
         group = _group(item.nodeid)
-        return GROUPS.index(group) if group else len(GROUPS)
+        return GROUPS.index(group) if group else len(GROUPS), item.path not in slow
 
     items.sort(key=place)
 

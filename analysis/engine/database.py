@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -37,6 +37,7 @@ from cudnn_sweep.analysis.store.stored import Stored, has_lost
 from cudnn_sweep.cluster.leftovers import held_folder
 
 Answer = TypeVar("Answer")
+Files: TypeAlias = list[tuple[int, int, int, int]]
 
 LOCKED: dict[str, str | bool] = {
     "TimeZone": "UTC",
@@ -55,6 +56,7 @@ HELD_ROWS = 200_000  # a report copies up to so many: 100,000 cost 0.5 GB, save 
 UNHELD = ("kernels", "computed")  # a report reads neither; of 100,000 trials 5.6 of 5.9 GB
 INTERRUPT_S = 5.0  # longest wait for an interrupted question to end
 INTERRUPT_EVERY_S = 0.05  # an interrupt between two statements has no effect, so repeat it
+COPIED_VIEW = "create or replace view records as from copied_records"
 SPILLS = "sweep-query-"  # begins the name of a private folder to which DuckDB spills
 # Questions with macros plan slowly and return few rows: they use `execute`, which copies rows and
 # warns. Other questions use `sql`, which plans twice in DuckDB 2.
@@ -85,6 +87,7 @@ class Database:
         self._sweep_id = sweep_id
         self._snapshot = snapshot
         self._is_shown = False
+        self._view = ""  # the statement that made the view `records`
 
     @property
     def torn_files(self) -> tuple[str, ...]:
@@ -128,7 +131,7 @@ class Database:
             self._show_records()
             if not _is_small(self._snapshot):
                 self._copy_records()
-            self._instance.make({**each_macro(), **question_macros()})
+            self._make({**each_macro(), **question_macros()})
 
         self._retried(make)
 
@@ -147,7 +150,7 @@ class Database:
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
         self._show_records()
         macros = macros_in(sql)
-        self._instance.make(macros)
+        self._make(macros)
         if macros:
             return self._connection.execute(sql, values or None).to_arrow_table()
         return self._connection.sql(sql, params=values or None).to_arrow_table()
@@ -183,10 +186,21 @@ class Database:
         """Make the view `records`: one row for each trial; it filters only if a trial has several rows.
 
         A small store is copied into a table: otherwise each mention of `records` in a question
-        reads the files again, and planning takes longer than answering.
+        reads the files again, and planning takes longer than answering. The table of a finished
+        sweep is kept for the next Database over the same files.
         """
         if self._is_shown:
             return
+        files = _part_files(self._snapshot) if _is_small(self._snapshot) else None
+        if files and files == self._instance.copied:
+            self._show(COPIED_VIEW)
+        else:
+            self._instance.copied = None
+            self._read_records()
+            self._instance.copied = files
+        self._is_shown = True
+
+    def _read_records(self) -> None:
         self._connection.register("loose_rows", self._snapshot.loose.combine_chunks())
         self._connection.register("part_rows", self._snapshot.parts)
         rows = self._rows()
@@ -195,15 +209,28 @@ class Database:
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._instance.make({"quoted": each_macro()["quoted"]})
-        self._connection.execute(view)
+        self._show(view)
         if _is_small(self._snapshot):
             self._copy_records()
-        self._is_shown = True
 
     def _copy_records(self, columns: str = "*") -> None:
         copied = f"create or replace table copied_records as select {columns} from records"
         self._connection.execute(copied)
-        self._connection.execute("create or replace view records as from copied_records")
+        self._show(COPIED_VIEW)
+
+    def _show(self, view: str) -> None:
+        self._view = view
+        self._connection.execute(view)
+
+    def _make(self, macros: Mapping[str, str]) -> None:
+        """Make macros over no rows: DuckDB plans each macro's body, and with it the view each time that it is named."""
+        if self._instance.has(macros):
+            return
+        self._connection.execute("create table no_records as from records limit 0")
+        self._connection.execute("create or replace view records as from no_records")
+        self._instance.make(macros)
+        self._connection.execute(self._view)
+        self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
         """Return a SELECT of the stored rows that scans loose rows or part files only if there are any:
@@ -256,11 +283,15 @@ class _Instance:
             folder = str(self._spill.enter_context(held_folder(SPILLS, parent)))
         self.connection = duckdb.connect(file)
         self._macros: dict[str, str] = {}
+        self.copied: Files | None = None  # whose rows `copied_records` has, if only part files
         own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
         if threads is not None:
             own["threads"] = str(threads)
         for name, value in (own | LOCKED).items():
             self.connection.execute(f"set {name} = {literal(value)}")
+
+    def has(self, macros: Mapping[str, str]) -> bool:
+        return macros.items() <= self._macros.items()
 
     def make(self, macros: Mapping[str, str]) -> None:
         for name, statement in macros.items():
@@ -271,7 +302,8 @@ class _Instance:
     def forget_rows(self) -> None:
         for view in ("loose_rows", "part_rows", "repeated_keys"):
             self.connection.unregister(view)
-        self.connection.execute("drop table if exists copied_records")
+        if self.copied is None:
+            self.connection.execute("drop table if exists copied_records")
 
     def close(self) -> None:
         self.connection.close()
@@ -286,6 +318,17 @@ def close_idle() -> None:
     """Close idle instances at exit; a command that ends by os._exit calls this function itself."""
     while _idle:
         _idle.pop().close()
+
+
+def _part_files(snapshot: Snapshot) -> Files | None:
+    """Return what identifies the rows of a finished local sweep: a part file never changes. None for other rows."""
+    if snapshot.loose.num_rows:
+        return None
+    try:
+        found = [os.stat(file) for file in snapshot.parts.files]
+    except OSError:  # not on this machine
+        return None
+    return [(each.st_dev, each.st_ino, each.st_mtime_ns, each.st_size) for each in found]
 
 
 def _is_small(snapshot: Snapshot) -> bool:

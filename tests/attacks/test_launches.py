@@ -330,6 +330,7 @@ def test_signal_ends_a_launch_with_its_code_at_any_moment(
     print(dict(ends))
 
 
+@pytest.mark.long
 def test_no_port_of_a_launch_is_open_to_others(tmp_path: Path) -> None:
     """Each listens on the loopback alone, and does nothing for who has no token."""
     folder = prepare(tmp_path / "ports")

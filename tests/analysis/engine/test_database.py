@@ -15,7 +15,9 @@ from scipy import stats
 from cudnn_sweep.analysis.engine import database as asking
 from cudnn_sweep.analysis.engine.database import LOCKED, Database, open_database
 from cudnn_sweep.analysis.errors import QueryError
+from cudnn_sweep.analysis.store.schema import to_table
 from cudnn_sweep.analysis.store.store import Store, open_store
+from tests.analysis.conftest import make_pair
 
 NONE = -1  # rows: then no DuckDB is kept for the next store
 REFUSED = YAML(typ="safe", pure=True).load((Path(__file__).parent / "refused.yaml").read_text())
@@ -107,6 +109,24 @@ def test_stores_opened_one_after_another_or_side_by_side_keep_their_rows_apart(
                 open_database(kept_store, "no") as none,
             ):
                 assert (rows(one), rows(none), rows(both)) == (6, 0, 15)
+
+
+def test_rows_of_a_finished_sweep_are_copied_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trials() -> int:
+        with open_database(store) as database:
+            return int(database.query("select * from records").num_rows)
+
+    store.write_part("night-1", to_table(make_pair(0, 10, 12)))
+    assert trials() == 2
+    with monkeypatch.context() as patch:
+        patch.delattr(Database, "_read_records")
+        assert trials() == 2
+    store.write_part("night-1", to_table(make_pair(1, 10, 12)))
+    assert trials() == 4
+    store.write(*make_pair(2, 10, 12))
+    assert trials() == 6, "a sweep that goes on"
 
 
 @pytest.mark.parametrize(("pattern", "expected"), [("night-*", 15), ("*-2", 6), ("day-*", 0)])

@@ -27,7 +27,7 @@ print(json.dumps([asked, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxr
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_question_is_quick_and_small(tmp_path: Path) -> None:
     write_generated(open_store(str(tmp_path)), trials=TRIALS, samples=300)
     command = [sys.executable, "-c", ASK_EVERYTHING, str(tmp_path)]

@@ -34,7 +34,7 @@ def test_there_are_seventeen_claims_each_with_a_question_and_the_usual_parameter
         }, name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_claims_have_the_same_columns_and_say_over_an_empty_store_what_measures_them(
     store: Store,
 ) -> None:

@@ -282,6 +282,7 @@ def test_an_id_that_would_leave_the_folder_is_refused(store: Store, sweep_id: st
         store.write(make_record(sweep_id=sweep_id))
 
 
+@pytest.mark.slow
 def test_a_reader_misses_no_trial_while_another_process_compacts(store: Store) -> None:
     reader, seen = open_store(store.location), 0
     with ThreadPoolExecutor() as pool:

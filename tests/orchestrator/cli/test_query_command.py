@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.terminal.drawing import draw_marked
 from tests.analysis.conftest import make_record
-from tests.orchestrator.typed import invoke
+from tests.orchestrator.typed import invoke, python
 
 ROOT = Path(__file__).parents[3]
 ONE_RECORD = ROOT / "tests" / "analysis" / "data" / "schema-1.parquet"
@@ -216,3 +216,11 @@ def test_compare_takes_the_name_that_answers_show(network: Path) -> None:
     sides = ["compare", "2.11.0", "2.12.0", "--results", str(network)]
     compared = invoke([*sides, "--where", "workload=nets.unet:UNet"])
     assert compared.exit_code == 0, compared.stderr
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_without_pandas() -> None:
+    words = ("-X", "importtime", "-m", "cudnn_sweep.orchestrator.cli", "query", "sweeps")
+    told = python(*words, "--reference")
+    assert told.returncode == 0, told.stderr
+    assert "pyarrow.dataset\n" in told.stderr and "pandas.core" not in told.stderr

@@ -63,15 +63,20 @@ def _ran(
     )
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    found = _ran(results=str(tmp_path_factory.mktemp("bans") / "results"))
+    assert found is not None
+    return found
+
+
 def _rows(ran: Ran) -> list[dict[str, Any]]:
     with open_database(ran.store, ran.session.sweep_id) as database:
         rows: list[dict[str, Any]] = database.ask("bans").to_pylist()
     return rows
 
 
-def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -> None:
-    ran = _ran()
-    assert ran is not None
+def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first(ran: Ran) -> None:
     assert [str(each) for each in ran.session.contrasts] == ["ban: no → yes"]
     fails, loses = _rows(ran)
     assert (fails["ban"], fails["wall_verdict"]) == ("ConvBwdData:67", "fails")
@@ -83,8 +88,8 @@ def test_each_engine_is_banned_once_and_what_fails_or_loses_most_comes_first() -
     assert "errata" not in loses["other_settings"]
 
 
-def test_the_answer_counts_verdicts_and_has_every_row() -> None:
-    answer, rows, _ = answered(BansOptions(workload="batch_norm"), _ran())
+def test_the_answer_counts_verdicts_and_has_every_row(ran: Ran) -> None:
+    answer, rows, _ = answered(BansOptions(workload="batch_norm"), ran)
     assert (answer.code, answer.headline) == (0, "2 bans of batch_norm: fails 1, hurts 1.")
     assert answer.values == {"bans": rows.to_pylist()}
     table, notes = answer.sections
@@ -93,9 +98,9 @@ def test_the_answer_counts_verdicts_and_has_every_row() -> None:
 
 
 def test_the_command_prints_every_row_and_writes_its_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran, quiet = _ran(), Console(file=io.StringIO())
+    quiet = Console(file=io.StringIO())
     monkeypatch.setattr(failing, "leave", sys.exit)  # the tests' process goes on
     module = import_module("cudnn_sweep.orchestrator.cli.advise")
     monkeypatch.setattr(module, "_begun", lambda options, **_: (options, quiet, None))

@@ -294,6 +294,7 @@ def test_a_file_of_another_freeze_meanwhile_stays(
     assert (tmp_path / "batch_norm.json").read_text() == "another's"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_a_damaged_file_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "batch_norm.json"

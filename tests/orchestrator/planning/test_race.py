@@ -42,7 +42,7 @@ BEST = {"benchmark": "true", "deterministic": "true"}
 SLOW = {"deterministic": "true", "benchmark": "false"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def machine() -> FakeMachine:
     """Both settings together are the best by some percent in noise; one config is 3 times slower."""
     script = FakeScript(
@@ -72,6 +72,12 @@ def run(options: LaunchOptions, machine: FakeMachine) -> Ran:
     return run_sweep(planned(options, machine), machine, Console(quiet=True))
 
 
+@pytest.fixture(scope="module")
+def raced(machine: FakeMachine, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A race of all configs, to its end."""
+    return run(of_configs(tmp_path_factory.mktemp("raced"), CONFIGS), machine)
+
+
 def blocks_by_config(store: Store, status: str) -> Counter[tuple[str, str]]:
     with open_database(store, "race") as database:
         rows = database.query(
@@ -80,22 +86,19 @@ def blocks_by_config(store: Store, status: str) -> Counter[tuple[str, str]]:
     return Counter((row["cell_id"], row["settings"]) for row in rows)
 
 
-def test_a_race_finds_the_best_and_slower_configs_get_no_further_block(
-    options: LaunchOptions, machine: FakeMachine
-) -> None:
-    ran = run(options, machine)
-    assert ran.exit_code == 0
-    states = RaceState.of(ran.store, "race")
+def test_a_race_finds_the_best_and_slower_configs_get_no_further_block(raced: Ran) -> None:
+    assert raced.exit_code == 0
+    states = RaceState.of(raced.store, "race")
     assert {state.best for state in states} == {BEST_NAME}
     assert {state.state for state in states} <= {"raced_out", "not_faster"}
     assert len(states) == 6, "a row a cell and other config"
-    measured, out = blocks_by_config(ran.store, "ok"), blocks_by_config(ran.store, "raced_out")
+    measured, out = blocks_by_config(raced.store, "ok"), blocks_by_config(raced.store, "raced_out")
     for cell_id in {cell_id for cell_id, _ in measured}:
         most = measured[cell_id, BEST_NAME]
         assert most > 2, "the race goes on between configs that are close"
         assert measured[cell_id, SLOW_NAME] == 2
         assert out[cell_id, SLOW_NAME] == most - 2
-    with open_database(ran.store, "race") as database:
+    with open_database(raced.store, "race") as database:
         coverage, failures = (
             database.query(load_query(name).sql, {"sweep_id": "race"}).to_pylist()
             for name in ("coverage", "failures")
@@ -105,11 +108,11 @@ def test_a_race_finds_the_best_and_slower_configs_get_no_further_block(
 
 
 def test_the_summary_names_the_fastest_and_the_next_question(
-    options: LaunchOptions, machine: FakeMachine
+    raced: Ran, options: LaunchOptions
 ) -> None:
-    ran, console = run(options, machine), Console(width=200)
+    console = Console(width=200)
     with console.capture() as capture:
-        print_summary(console, ran, str(options.results), options)
+        print_summary(console, raced, str(options.results), options)
     text = capture.get()
     assert text.count("Fastest in ") == 2
     assert f": {BEST_NAME}, " in text
@@ -117,6 +120,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     assert "lost their worker" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fails", "is_best", "state"),
     [
@@ -153,17 +157,17 @@ def test_a_race_in_which_every_config_fails_ends(
     assert ran.exit_code == ExitCode.DOES_NOT_RUN
 
 
+@pytest.mark.slow
 def test_a_cut_race_goes_on_as_if_it_had_not_been_cut(
-    options: LaunchOptions, machine: FakeMachine, tmp_path: Path
+    raced: Ran, options: LaunchOptions, machine: FakeMachine, tmp_path: Path
 ) -> None:
     """The second launch knows from the rows which configs are out."""
-    whole = run(options, machine)
     apart = replace(options, results=str(tmp_path / "cut"), minutes=0.9)
     cut = run(apart, machine)
     assert cut.exit_code == ExitCode.UNFINISHED
     resumed = run(replace(apart, minutes=None), machine)
     assert resumed.exit_code == 0
-    assert statuses(resumed) == statuses(whole)
+    assert statuses(resumed) == statuses(raced)
 
 
 def statuses(ran: Ran) -> dict[str, str]:

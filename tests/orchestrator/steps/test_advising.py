@@ -128,6 +128,7 @@ def test_the_store_answers_again_and_for_another_job(decided: Decided) -> None:
     assert told["asked"]["blocks"] == json.loads(decided.text)["asked"]["blocks"]
 
 
+@pytest.mark.slow
 def test_the_json_keeps_its_keys(decided: Decided) -> None:
     told = json.loads(decided.text)
     keys = (
@@ -156,16 +157,20 @@ def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> N
     machine = _machine(trial_s=100)  # one block of each
     ways: list[dict[str, Any]] = [
         {},
-        {"regime": "{cycle: {sizes: 3, step: 8}}"},
         {"regime": "{cycle: {sizes: 2, step: 8}}"},
         {"argument": (*CONV, "out_channels=8")},
+    ]
+    others: list[dict[str, Any]] = [
+        {"layout": "channels_last"},
+        {"regime": "{cycle: {sizes: 3, step: 8}}"},
+        {"argument": (*CONV, "kernel_size=5")},
     ]
     measured = [json.loads(_said(_options(**MODEL | way), machine)[1])["sweep_id"] for way in ways]
     assert len(set(measured)) == len(ways)
     for way, sweep_id in zip(ways, measured, strict=True):
         told = _said(_options(**MODEL | way, from_store=True), machine)[1]
         assert json.loads(told)["sweep_id"] == sweep_id, way
-    for way in ({"layout": "channels_last"}, {"argument": (*CONV, "kernel_size=5")}):
+    for way in others:
         with pytest.raises(SpecError, match="--from-store: found no sweep of"):
             _said(_options(**MODEL | way, from_store=True), machine)
 
@@ -218,6 +223,7 @@ def test_limits_count_from_the_commands_start(
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
 
 
+@pytest.mark.slow
 def test_what_a_failed_advice_names_next_shows_the_failures(tmp_path: Path) -> None:
     machine = _machine(FakeEffect(status="crash"))
     code, text = _said(_options(results=str(tmp_path / "my others")), machine, width=300)
