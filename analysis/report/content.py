@@ -29,6 +29,8 @@ class JudgedCell:
     cell: ReportCell
     label: str
     """Name of the cell, unique among the verdicts of the contrast."""
+    line: str
+    """The same without GPU and versions: cells that differ in these alone have one line in a chart."""
     paybacks: Mapping[str, BreakEven]
     """Break-even points, by whether the compute cache is empty or warm; none for A/A pairs."""
 
@@ -108,9 +110,10 @@ def _compared(
                 verdict=verdict,
                 cell=by_key[verdict.key],
                 label=label,
+                line=line,
                 paybacks=paybacks.get(verdict.identity, {}),
             )
-            for verdict, label in zip(verdicts, labels, strict=True)
+            for verdict, (label, line) in zip(verdicts, labels, strict=True)
         ],
     )
 

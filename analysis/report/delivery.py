@@ -34,6 +34,7 @@ MISSING_EXTRA = (
 )
 DRAWN = ("paybacks", "choices")  # tables that charts alone show
 LARGE = ("cells", "verdicts", *DRAWN)  # most of a page of 100,000 trials
+SCRIPTS = ("pieces.js", "effects.js", "report.js")
 FIRST_SENTENCES = 3  # sentences above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.
@@ -42,7 +43,7 @@ ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u202
 
 def as_html(payload: Payload) -> str:
     """Return the report as a page. Raise ReportError if the extra `report` is not installed."""
-    libraries, script = _libraries(), "\n".join(map(text_of, ("pieces.js", "report.js")))
+    libraries, script = _libraries(), "\n".join(map(text_of, SCRIPTS))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}

@@ -4,7 +4,8 @@ const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, an
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
 const DENSE_ROWS = 60; // with more lines than this, all stand close together
 const HEIGHT_PX = 300; // of a chart that has no lines
-const [LINE_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
+const [ROW_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
+const SEARCH_MS = 250; // after the last key
 const FIRST_SENTENCES = 3; // the others are folded
 const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
 
@@ -29,11 +30,13 @@ for (const name of Object.keys(report.tables)) {
 const chosen = { contrast: 0 };
 
 function isFiltered() {
-  return FILTERS.some((field) => chosen[field]);
+  return Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
 }
 
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
+  const words = (chosen.search ?? "").toLowerCase().split(/\s+/); // in any order
+  if (row.label && !words.every((word) => row.label.toLowerCase().includes(word))) return false;
   return FILTERS.every((field) => !chosen[field] || !(field in row) || row[field] === chosen[field]);
 }
 
@@ -66,13 +69,14 @@ function sortedCells() {
 function showCells() {
   const rows = sortedCells();
   const columns = report.shown.filter(({ field }) => tables.verdicts.some((row) => row[field] !== null));
-  const firstCell = (row, text) => {
-    const button = element("button", { type: "button", class: "cell" }, text);
-    button.addEventListener("click", () => showTrials(row.cell));
-    return button;
-  };
   const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
-  fill("cell-table", rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : nothing("No cell passes the filters."));
+  fill("cell-table", rows.length ? tableOf({ caption, columns, rows, firstCell: cellButton, sorting }) : nothing("No cell passes the filters."));
+}
+
+function cellButton(row, text) {
+  const button = element("button", { type: "button", class: "cell" }, text);
+  button.addEventListener("click", () => showTrials(row.cell));
+  return button;
 }
 
 // --- A cell's trials ---
@@ -99,7 +103,7 @@ const views = [];
 function specOf(figure, rows) {
   const lines = new Set(rows.map((row) => row[figure.rows])).size;
   const dense = lines > DENSE_ROWS;
-  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * LINE_PX : HEIGHT_PX;
+  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * ROW_PX : HEIGHT_PX;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
   const known = { min_effect: report.min_effect, narrow: narrow.matches, dense };
   const params = Object.entries(known).map(([name, value]) => ({ name, value }));
@@ -202,9 +206,20 @@ function showFilters() {
     const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
     made.push(selectOf(field, titleOf(field), options, (value) => choose(field, value)));
   }
-  const folds = cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
+  if (tables.verdicts.length > FIRST_SENTENCES) made.push(searchBox());
+  const folds = narrow.matches || cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
   fill("filters", ...made, ...(folds.length ? [folded("Filters", folds)] : []));
   byId("filters").hidden = !made.length && !folds.length;
+}
+
+function searchBox() {
+  const input = element("input", { id: "filter-search", type: "search", placeholder: "words of its name" });
+  let later;
+  input.addEventListener("input", () => {
+    clearTimeout(later);
+    later = setTimeout(() => choose("search", input.value), SEARCH_MS);
+  });
+  return element("label", { for: input.id }, "Cell", input);
 }
 
 function choose(field, value) {
@@ -233,6 +248,7 @@ function showEnvironment() {
 function show() {
   showWords();
   showTiles();
+  showEffects();
   showCells();
   return showFigures();
 }
@@ -241,7 +257,7 @@ function start() {
   document.title = [document.title, ...report.common.slice(0, 1)].join(" · ");
   byId("common").textContent = report.common.join(" · ");
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  narrow.addEventListener("change", showFigures);
+  narrow.addEventListener("change", show);
   fill("figures", ...report.figures.map(figureElement));
   showFilters();
   showEnvironment();

@@ -113,7 +113,8 @@ def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple
         short = short_names([cell.label for cell in compared.cells], CHART_NAME)
         for cell, short_label in zip(compared.cells, short, strict=True):
             about = {"cell": numbers[cell.verdict.key], "contrast": number}
-            yield about | {"label": cell.label, "short_label": short_label}, cell
+            names = {"label": cell.label, "line": cell.line, "short_label": short_label}
+            yield about | names, cell
 
 
 def _verdict(about: Row, judged: JudgedCell) -> Row:

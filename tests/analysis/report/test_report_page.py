@@ -24,7 +24,8 @@ CELLS: list[tuple[str, float, dict[str, object]]] = [
     ("same", 1.0, {"regime": "fixed", "precision": "fp32", "relative_l2_error": 1e-6}),
     ("hostile", 0.8, {"regime": "fixed", "workload": HOSTILE, "problem": HOSTILE}),
 ]
-HAVE_ROWS = {"effect", "heat_map", "break_even", "memory", "stability"}
+LINES = "#chart-effect .line:not(.axis)"
+HAVE_ROWS = {"heat_map", "break_even", "memory", "stability"}
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +100,32 @@ def test_the_policy_stops_a_script_that_is_put_in(browser: Browser, report: Path
 
 def test_filters_narrow_table_and_charts(page: Browser) -> None:
     _choose(page, "precision", "fp32")
-    marks = "document.querySelectorAll('#chart-effect .mark-symbol.role-mark path').length"
-    page.wait(f"{marks} === 2")  # wall time's, and the device's
+    assert page.count(LINES) == 1
     assert page.text("#shown") == "1 of 4 cells shown"
     assert page.evaluate("document.querySelectorAll('#cell-table tbody tr').length") == 1
     _choose(page, "precision", "")
     assert page.text("#shown") == "4 of 4 cells shown"
+
+
+def test_search_finds_cells_by_words_of_their_names(page: Browser) -> None:
+    page.evaluate(
+        "{const box = document.querySelector('#filter-search'); box.value = ' CYCLE ';"
+        "box.dispatchEvent(new Event('input'))}"
+    )
+    page.wait(f"document.querySelectorAll('{LINES}').length === 1")
+    assert "cycle" in page.text(LINES)
+
+
+def test_an_interval_lies_in_order_and_names_itself(page: Browser) -> None:
+    """1.2 lies right of the band, 0.4 left of it; the axis ends at the largest ratio."""
+    assert page.text(f"{LINES}:nth-child(3) .told") == "0.400 (0.400 to 0.400) ◀ helps"
+    places = page.evaluate(
+        "[...document.querySelectorAll('#chart-effect .line:not(.axis)')].map((line) => "
+        "['.band', 'text'].map((part) => parseFloat(line.querySelector(part).getAttribute('x'))))"
+    )
+    assert isinstance(places, list)
+    (band, first), *_, (_, last) = places
+    assert first == 3 < band < last == 97
 
 
 def test_another_contrast_has_its_own_answer(page: Browser) -> None:
@@ -113,14 +134,10 @@ def test_another_contrast_has_its_own_answer(page: Browser) -> None:
     assert "false alarm" in page.text("#words")
 
 
-def test_a_mark_leads_to_its_trials(page: Browser) -> None:
+def test_a_name_in_the_first_chart_leads_to_its_trials(page: Browser) -> None:
     page.evaluate(
-        "for (const type of ['pointermove', 'pointerdown', 'pointerup', 'click']) {"
-        "const mark = [...document.querySelectorAll('#chart-effect .mark-symbol path')]"
-        ".find((each) => each.getAttribute('aria-label')?.includes('cycle'));"
-        "const {x, y, width, height} = mark.getBoundingClientRect();"
-        "mark.dispatchEvent(new PointerEvent(type, {bubbles: true, clientX: x + width / 2,"
-        "clientY: y + height / 2}))}"
+        "[...document.querySelectorAll('#chart-effect button.cell')]"
+        ".find((each) => each.textContent.includes('cycle')).click()"
     )
     assert "cycle" in page.text("#trial-table caption")
     assert page.evaluate("document.querySelectorAll('#trial-table tbody tr').length") == 8
