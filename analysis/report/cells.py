@@ -89,8 +89,9 @@ def verdict_labels(
     """Return a label for each verdict, with and without GPU and versions: the cell's name, the other
     settings that not all verdicts have, and whether processes took turns, if verdicts differ in it."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
-    settings = {line: {*texts_in(line).items()} for line in {v.other_settings for v in verdicts}}
-    common = set.intersection(*settings.values())
+    settings = {line: _settings(line) for line in {v.other_settings for v in verdicts}}
+    is_race = any(" beside " in line for line in settings)
+    common = set() if is_race else set.intersection(*settings.values())
     own = {
         line: ["=".join(pair) for pair in sorted(pairs - common)]
         for line, pairs in settings.items()
@@ -103,6 +104,12 @@ def verdict_labels(
         lines.append(" ".join([cell.line, *words]))
     labels = added(labels, [f"({verdict.loop_kind} loop)" for verdict in verdicts])
     return [*zip(labels, lines, strict=True)]
+
+
+def _settings(line: str) -> set[tuple[str, str]]:
+    """Return settings by name; of a race's two configs, those in which the other one differs."""
+    other, _, best = line.partition(" beside ")
+    return {*texts_in(other).items()} - {*texts_in(best).items()}
 
 
 def _telling_apart(words: list[Words]) -> list[str]:

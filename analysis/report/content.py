@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,13 +14,14 @@ from cudnn_sweep.analysis.engine.settings import config_name_sql
 from cudnn_sweep.analysis.report.cells import VERSIONS, ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
-from cudnn_sweep.analysis.results.verdicts import BreakEven, TimeShare, Verdict
+from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeShare, Verdict
 
 CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
 CHOICES = f"""
 select {", ".join(VERSIONS)}, {config_name_sql()} as config, {", ".join(CHOICE)}
 from choice_stability()
 """
+MOST_JOBS = 3000  # cells of a contrast whose jobs are computed: thrice as many take 20 s of CPU
 MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
 
 
@@ -33,6 +35,8 @@ class JudgedCell:
     """The same without GPU and versions: cells that differ in these alone have one line in a chart."""
     paybacks: Mapping[str, BreakEven]
     """Break-even points, by whether the compute cache is empty or warm; none for A/A pairs."""
+    jobs: Sequence[Mapping[str, Any]] = ()
+    """Rows of questions/jobs.sql, one for each start; none for A/A pairs or beyond MOST_JOBS cells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +105,10 @@ def _compared(
     paybacks: dict[object, dict[str, BreakEven]] = {}
     for row in rows:
         paybacks.setdefault(row.identity, {})[row.compute_cache] = row
+    jobs: dict[object, list[dict[str, Any]]] = {}
+    if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
+        for job in _own(database, "jobs", **values).to_pylist():
+            jobs.setdefault(OfContrast(**job).identity, []).append(job)
     by_key = {cell.key: cell for cell in cells}
     labels = verdict_labels(verdicts, by_key) if verdicts else []
     return Compared(
@@ -112,6 +120,7 @@ def _compared(
                 label=label,
                 line=line,
                 paybacks=paybacks.get(verdict.identity, {}),
+                jobs=jobs.get(verdict.identity, ()),
             )
             for verdict, (label, line) in zip(verdicts, labels, strict=True)
         ],

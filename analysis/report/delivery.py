@@ -34,7 +34,7 @@ MISSING_EXTRA = (
 )
 DRAWN = ("paybacks", "choices")  # tables that charts alone show
 LARGE = ("cells", "verdicts", *DRAWN)  # most of a page of 100,000 trials
-SCRIPTS = ("pieces.js", "effects.js", "report.js")
+SCRIPTS = ("pieces.js", "effects.js", "jobs.js", "report.js")
 FIRST_SENTENCES = 3  # sentences above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.

@@ -9,25 +9,7 @@ const SEARCH_MS = 250; // after the last key
 const FIRST_SENTENCES = 3; // the others are folded
 const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
 
-// --- Data: tables as objects, each row with the attributes of its cell ---
-
-function rowsOf(name) {
-  const { columns, rows, values, places } = report.tables[name];
-  const placeOf = (column, row) => (places[column] ? places[column][row] : values[column].length > 1 ? row : 0);
-  const pairs = (row) => columns.map((title, column) => [title, values[column][placeOf(column, row)]]);
-  return Array.from({ length: rows }, (_, row) => Object.fromEntries(pairs(row)));
-}
-
-const cells = rowsOf("cells");
-const tables = { cells };
-for (const name of Object.keys(report.tables)) {
-  if (name === "cells") continue;
-  tables[name] = rowsOf(name).map((row) => ("cell" in row ? { ...cells[row.cell], ...row } : row));
-}
-
 // --- What is chosen ---
-
-const chosen = { contrast: 0 };
 
 function isFiltered() {
   return Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
@@ -105,7 +87,7 @@ function specOf(figure, rows) {
   const dense = lines > DENSE_ROWS;
   const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * ROW_PX : HEIGHT_PX;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
-  const known = { min_effect: report.min_effect, narrow: narrow.matches, dense };
+  const known = { min_effect: report.min_effect, narrow: narrow.matches, dense, reach: job.reach ?? 2 };
   const params = Object.entries(known).map(([name, value]) => ({ name, value }));
   return { ...figure.drawing, height, description, params, datasets: { rows } };
 }
@@ -248,6 +230,7 @@ function showEnvironment() {
 function show() {
   showWords();
   showTiles();
+  showJobs();
   showEffects();
   showCells();
   return showFigures();
@@ -259,7 +242,9 @@ function start() {
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   narrow.addEventListener("change", show);
   fill("figures", ...report.figures.map(figureElement));
+  byId("jobs").append(byId("chart-jobs").parentElement);
   showFilters();
+  showJobForm();
   showEnvironment();
   return show();
 }

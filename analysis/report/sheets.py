@@ -20,6 +20,7 @@ Row: TypeAlias = dict[str, Any]
 
 PLAIN = {str, int, bool, type(None)}  # types of values that are JSON as they are
 DIGITS = 6  # of a number in the file: more than any measurement has
+OF_JOB = (*VERSIONS, "other_settings", "loop_kind", "in_turns", "contrast")
 MOST_FAILURES = 200  # most failures listed; all are counted
 SHOWN = {
     "label": "cell",
@@ -71,6 +72,14 @@ def sheets(content: Content) -> dict[str, Sheet]:
         "paybacks": _sheet(
             (vars(row) | about for about, judged in answers for row in judged.paybacks.values()),
             OF_CELL,
+        ),
+        "jobs": _sheet(
+            (
+                {"answer": number, **job}
+                for number, (_, judged) in enumerate(answers)
+                for job in judged.jobs
+            ),
+            OF_JOB,
         ),
         "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
         "trials": _sheet(of_cells(content.trials.to_pylist()), OF_CELL),

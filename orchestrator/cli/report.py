@@ -75,7 +75,7 @@ def _report(
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
-    from cudnn_sweep.analysis.results.contrast import stored_contrasts
+    from cudnn_sweep.analysis.results.contrast import RACE, is_race, stored_contrasts
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     status = console_here(stderr=True).status("Report: reading the results")
@@ -83,6 +83,8 @@ def _report(
         database.hold_rows()
         stored = stored_contrasts(database)
         contrasts = [each for each in stored if not each.is_twins] or stored
+        if is_race(database):
+            contrasts = [RACE, *contrasts]
         made = payload(gather(database, results, _followed(contrasts, status), min_effect))
     return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
 

@@ -14,7 +14,7 @@ from (
         'code ' || workload_hash[:6] as code,
         count(*) as trials
     from records
-    where $sweep_id is null or sweep_id glob $sweep_id
+    where status <> 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
     group by cell_id, env_hash, software_hash, workload_hash
 ) as counted
 inner join named_cells() as named on counted.cell_id = named.cell_id

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import altair as alt
 import pytest
@@ -197,6 +198,23 @@ def _payload(store: Store) -> Payload:
     with open_database(store) as database:
         database.hold_rows()
         return payload(gather(database, store.location, [BENCHMARK], 0.03))
+
+
+def test_a_race_compares_its_best_config_and_has_no_cell_of_what_was_raced_out(
+    store: Store,
+) -> None:
+    for block in range(3):
+        off, on = make_pair(block, 10.0, 8.0 + block / 1000, workload_hash="abcdef0123456789")
+        slow = replace(off, trial_id=f"slow-{block}", deterministic=True, benchmark=False)
+        out = {"status": "raced_out", "workload_hash": None, "steady_wall_ms": None}
+        store.write(off, on, replace(slow, **(out if block else {"steady_wall_ms": 20.0})))
+    report = json.loads(_report(store, "--json").stdout)
+    race, *_ = report["contrasts"]
+    assert race["name"] == "race: best → other"
+    assert len(report["tables"]["cells"]["rows"]) == 1
+    sheet = report["tables"]["verdicts"]
+    named = [row[sheet["columns"].index("label")] for row in sheet["rows"]]
+    assert {name.partition(" ")[2] for name in named[:2]} >= {"benchmark=false"}
 
 
 def _column(found: Payload, table: str, name: str) -> list[object]:

@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, figures
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.results.contrast import Contrast
-from cudnn_sweep.analysis.store.store import open_store
+from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair
 from tests.analysis.report.conftest import Browser
 
@@ -29,17 +29,23 @@ HAVE_ROWS = {"heat_map", "break_even", "memory", "stability"}
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Payload:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Four cells in four blocks, one of them with a name that attacks, and A/A pairs."""
     store = open_store(str(tmp_path_factory.mktemp("report")))
     for cell, ratio, changes in CELLS:
         for block in range(4):
-            off, on = make_pair(block, 10.0, 10.0 * ratio + block / 1000, **changes)
+            cache = {"compute_cache": "empty" if block < 2 else "warm"}
+            off, on = make_pair(block, 10.0, 10.0 * ratio + block / 1000, **cache | changes)
             twin = replace(off, trial_id=f"twin-{block}", twin=1)
             for record in (off, on, twin) if cell == "gain" else (off, on):
                 store.write(in_cell(record, cell))
-    with open_database(store) as database:
-        return payload(gather(database, store.location, [BENCHMARK, TWINS], 0.03))
+    return store
+
+
+@pytest.fixture(scope="module")
+def told(stored: Store) -> Payload:
+    with open_database(stored) as database:
+        return payload(gather(database, [stored.location], [BENCHMARK, TWINS], 0.03))
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +132,47 @@ def test_an_interval_lies_in_order_and_names_itself(page: Browser) -> None:
     assert isinstance(places, list)
     (band, first), *_, (_, last) = places
     assert first == 3 < band < last == 97
+
+
+@pytest.mark.parametrize("start", ["container", "warm"])
+@pytest.mark.parametrize("steps", [2000, 20_000, 31_000])
+def test_a_job_has_the_times_and_advice_of_the_question(
+    page: Browser, stored: Store, steps: int, start: str
+) -> None:
+    """31,000 steps lie between two answers: there the interval is nearly the question's."""
+    shown = page.evaluate(
+        f"tables.jobs.filter((row) => row.start === '{start}').map((row) => jobAt(row, {steps}))"
+    )
+    assert isinstance(shown, list)
+    with open_database(stored) as database:
+        asked = database.ask("advice", steps=steps, state=start, **BENCHMARK.values()).to_pylist()
+    rows = {row["cell_id"]: row for row in asked if row["asked"] and row["start_blocks"]}
+    assert shown and len(shown) == len(rows)
+    near = 1e-5 if steps != 31_000 else 2e-3
+    for job in shown:
+        row = rows[page.evaluate(f"cells[{job['cell']}].cell_id")]
+        assert job["advice"] == row["advice"]
+        pairs = [("baseline_s", 1e-5), ("candidate_s", 1e-5), ("job_ratio", 1e-5)]
+        for name, tolerance in [*pairs, ("job_low", near), ("job_high", near)]:
+            other = {
+                "job_ratio": "ratio",
+                "job_low": "mean_ratio_low",
+                "job_high": "mean_ratio_high",
+            }
+            assert job[name] == pytest.approx(row[other.get(name, name)], rel=tolerance), name
+
+
+def test_the_page_answers_for_the_steps_that_a_reader_types(page: Browser) -> None:
+    def type_in(steps: int) -> str:
+        page.evaluate(
+            f"{{const box = document.querySelector('#job-steps'); box.value = '{steps}';"
+            "box.dispatchEvent(new Event('input'))}"
+        )
+        return page.text("#job-answer .tiles")
+
+    few, many = type_in(100), type_in(1_000_000)
+    assert few != many and "2 on" in many
+    assert "--steps 1000000 --state container" in page.text("#job-answer code")
 
 
 def test_another_contrast_has_its_own_answer(page: Browser) -> None:
