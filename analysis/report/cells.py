@@ -15,7 +15,6 @@ from cudnn_sweep.analysis.results.cell_names import (
     added,
     words_apart,
 )
-from cudnn_sweep.analysis.results.short_texts import short_names
 from cudnn_sweep.analysis.results.verdicts import CellKey, OfCell, Verdict
 from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
@@ -26,15 +25,14 @@ SHARED = [
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
 OF_CELL = (*VERSIONS, *NAMED, *ENVIRONMENT, "trials")
-CHART_NAME = 50  # characters that a chart has room for
 METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql with names added: `label`, its parts `line` and `place` (the GPU and
-    versions), `short_label`, and `row_label`, which omits the regime. Cells that differ in input
-    shape also have `family`, a name without the shape, and `size_label`, a name with the shape but
-    without the batch."""
+    """A row of questions/cells.sql with names added: `label`, its parts `line` and `place` (GPU and versions),
+    `row_label`, which omits the regime, and `grid_label`, which omits what `precision_label` has. Cells
+    that differ in input shape also have `family`, a name without the shape, and `size_label`, a name
+    with the shape but without the batch."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -52,10 +50,11 @@ def named(table: pa.Table) -> list[ReportCell]:
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
     row_labels = _joined(words, shown - {"regime"}, places)
-    short_labels = short_names(labels, CHART_NAME)
+    grid_labels = _joined(words, shown - {"precision", "layout"}, [""] * len(rows))
     cells = []
-    for row, parts, place, label, line, short_label, row_label, family in zip(
-        rows, words, places, labels, lines, short_labels, row_labels, families, strict=True
+    parts_of_names = labels, lines, row_labels, grid_labels, families
+    for row, parts, place, label, line, row_label, grid_label, family in zip(
+        rows, words, places, *parts_of_names, strict=True
     ):
         batch, _, size = row["input_shape"].partition("x")
         has_sizes = members[family] > 1
@@ -64,9 +63,12 @@ def named(table: pa.Table) -> list[ReportCell]:
             label=label,
             line=line,
             place=place,
-            short_label=short_label,
             row_label=row_label,
+            grid_label=grid_label,
             regime_label=parts["regime"],
+            precision_label=" ".join(
+                filter(None, [row["precision"], parts.get("layout"), place.replace("NVIDIA ", "")])
+            ),
             size_label=f"{family} {size}".rstrip() if has_sizes else None,
             batch=int(batch),
             size=size,

@@ -10,17 +10,11 @@ import pyarrow as pa
 
 from cudnn_sweep.analysis.engine.database import Database
 from cudnn_sweep.analysis.engine.queries import Value, parse_query
-from cudnn_sweep.analysis.engine.settings import config_name_sql
-from cudnn_sweep.analysis.report.cells import VERSIONS, ReportCell, named, verdict_labels
+from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeShare, Verdict
 
-CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-CHOICES = f"""
-select {", ".join(VERSIONS)}, {config_name_sql()} as config, {", ".join(CHOICE)}
-from choice_stability()
-"""
 MOST_JOBS = 3000  # cells of a contrast whose jobs are computed: thrice as many take 20 s of CPU
 MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
 
@@ -65,8 +59,9 @@ class Content:
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
-    choices: pa.Table
     environments: pa.Table
+    kernels: pa.Table
+    """Kernels that not all processes of a cell ran equally often, of the cells in `trials`."""
     trials: pa.Table
     """Up to MOST_TRIALS trials: all trials of the cells with the largest effects."""
 
@@ -80,6 +75,7 @@ def gather(
     cells = named(_own(database, "cells"))
     answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
     compared = [answer for answer in answers if answer.cells]
+    shown = ",".join(_shown(cells, compared))
     return Content(
         locations=locations,
         min_effect=min_effect,
@@ -88,9 +84,9 @@ def gather(
         time_shares=TimeShare.among(database),
         sweeps=database.ask("sweeps"),
         failures=database.ask("failures").drop_columns(["last_output"]),
-        choices=database.query(CHOICES),
         environments=database.ask("environment"),
-        trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
+        kernels=_own(database, "kernels", cell_ids=shown),
+        trials=_own(database, "trials", cell_ids=shown),
         torn_files=database.torn_files,  # with those that the questions above found
     )
 

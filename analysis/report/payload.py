@@ -18,7 +18,6 @@ from cudnn_sweep.analysis.results.verdicts import (
     headline,
     more_blocks,
     payback,
-    third_blocks,
 )
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.schema import axes
@@ -119,17 +118,11 @@ def _in_words(content: Content, compared: Compared, where: str) -> ComparedWords
     return ComparedWords(
         name=str(compared.contrast),
         headline=headline(compared.verdicts, content.min_effect, of_cells),
-        sentences=sentences(compared, _next_step(content, compared)),
+        sentences=sentences(compared),
         left_out=blocks_left_out(compared.verdicts),
         jobs_query=f"sweep query advice --steps STEPS --state START {asked} {where}",
         counts=dict(Counter(verdict.wall_verdict for verdict in compared.verdicts)),
     )
-
-
-def _next_step(content: Content, compared: Compared) -> str | None:
-    blocks = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
-    how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
-    return blocks and f"Next: {how} {blocks}."
 
 
 def _left_out(content: Content) -> list[str]:
@@ -157,8 +150,8 @@ def _not_begun(content: Content) -> int:
     return sum(content.sweeps["not_begun"].to_pylist())
 
 
-def sentences(compared: Compared, next_step: str | None) -> list[str]:
-    """Return sentences: failures, largest gain and loss, next step, blocks to add, why no effect."""
+def sentences(compared: Compared) -> list[str]:
+    """Return sentences: failures, largest gain and loss, blocks to add, why no effect."""
     by_verdict = defaultdict(list)
     for cell in compared.cells:
         by_verdict[cell.verdict.wall_verdict].append(cell)
@@ -169,7 +162,6 @@ def sentences(compared: Compared, next_step: str | None) -> list[str]:
             lines.append(_largest(size, cells))
     if not lines and by_verdict["inconclusive"]:
         lines.append("No gain or loss is proven yet.")
-    lines += [next_step] if next_step else []
     labels = {cell.verdict.key: cell.cell.label for cell in compared.cells}
     lines += further_lines(compared.verdicts, lambda verdict: labels[verdict.key])
     lines += more_blocks(compared.verdicts)

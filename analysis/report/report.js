@@ -4,7 +4,7 @@ const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, an
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
 const DENSE_ROWS = 60; // with more lines than this, all stand close together
 const HEIGHT_PX = 300; // of a chart that has no lines
-const [ROW_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
+const [ROW_PX, DENSE_PX, MOST_DENSE_PX] = [28, 4, 720];
 const SEARCH_MS = 250; // after the last key
 const FIRST_SENTENCES = 3; // the others are folded
 const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
@@ -71,11 +71,22 @@ function showTrials(cell) {
   const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
   fill(
     "trial-table",
+    ...kernelsOf(cell),
     rows.length ? tableOf({ caption, columns, rows }) : element("p", {}, `${caption}, too many for this file.`),
     element("p", {}, "All of their columns: ", element("code", {}, command))
   );
   byId("trials").focus({ preventScroll: true });
   byId("trials").scrollIntoView({ block: "start" });
+}
+
+// Kernels that each config's processes ran equally often are not in the table.
+function kernelsOf(cell) {
+  const ran = grouped(tables.kernels.filter((row) => row.cell === cell), (row) => row.operation + row.kernel);
+  const configs = Math.max(...ran.map((rows) => rows.length));
+  const apart = ran.filter((rows) => rows.length < configs || new Set(rows.map((row) => row.launches / row.processes)).size > 1).flat();
+  const rows = apart.map((row) => ({ ...row, launches_each: row.launches / row.processes }));
+  const caption = "Kernels of its convolutions in which the configs differ: how many processes ran each, and how often";
+  return rows.length ? [tableOf({ caption, columns: ["operation", "kernel", "config", "processes", "launches_each"], rows })] : [];
 }
 
 // --- Charts ---
@@ -85,7 +96,7 @@ const views = [];
 function specOf(figure, rows) {
   const lines = new Set(rows.map((row) => row[figure.rows])).size;
   const dense = lines > DENSE_ROWS;
-  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * ROW_PX : HEIGHT_PX;
+  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * ROW_PX * (narrow.matches ? 2 : 1) : HEIGHT_PX;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
   const known = { min_effect: report.min_effect, narrow: narrow.matches, dense, reach: job.reach ?? 2 };
   const params = Object.entries(known).map(([name, value]) => ({ name, value }));
@@ -93,9 +104,10 @@ function specOf(figure, rows) {
 }
 
 function drawnRows(figure) {
-  return tables[figure.table].filter(
-    (row) => isShown(row) && figure.needs.every((field) => !isMissing(row[field]))
-  );
+  const rows = tables[figure.table].filter((row) => isShown(row) && figure.needs.every((field) => !isMissing(row[field])));
+  if (!figure.compares) return rows;
+  const lines = grouped(rows, (row) => row[figure.rows]);
+  return lines.filter((line) => new Set(line.map((row) => row[figure.compares])).size > 1).flat();
 }
 
 function showFigures() {
@@ -107,8 +119,7 @@ async function showFigure(figure) {
   const rows = drawnRows(figure);
   const place = byId(`chart-${figure.name}`);
   const details = byId(`data-${figure.name}`);
-  const isApart = !figure.compares || new Set(rows.map((row) => row[figure.compares])).size > 1;
-  place.parentElement.hidden = !(rows.length && isApart) && !isFiltered();
+  place.parentElement.hidden = !rows.length && (figure.compares || !isFiltered());
   details.hidden = rows.length === 0;
   details.open = false;
   details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;

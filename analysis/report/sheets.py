@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS, ReportCell
-from cudnn_sweep.analysis.report.content import CHOICE, Content, JudgedCell
-from cudnn_sweep.analysis.results.short_texts import short_names
+from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS, ReportCell
+from cudnn_sweep.analysis.report.content import Content, JudgedCell
 from cudnn_sweep.analysis.results.verdicts import CACHES, CellKey, payback
 from cudnn_sweep.analysis.words import cudnn_version
 
@@ -81,8 +80,8 @@ def sheets(content: Content) -> dict[str, Sheet]:
             ),
             OF_JOB,
         ),
-        "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
         "trials": _sheet(of_cells(content.trials.to_pylist()), OF_CELL),
+        "kernels": _sheet(of_cells(content.kernels.to_pylist()), OF_CELL),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _sheet(content.sweeps.to_pylist()),
         "failures": _sheet(content.failures.slice(0, MOST_FAILURES).to_pylist()),
@@ -119,10 +118,11 @@ def _cell(cell: ReportCell) -> Row:
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
     """Yield, for each judged cell, the columns that its rows in all tables share, and the cell."""
     for number, compared in enumerate(content.compared):
-        short = short_names([cell.label for cell in compared.cells], CHART_NAME)
-        for cell, short_label in zip(compared.cells, short, strict=True):
+        for cell in compared.cells:
             about = {"cell": numbers[cell.verdict.key], "contrast": number}
-            names = {"label": cell.label, "line": cell.line, "short_label": short_label}
+            names = {"label": cell.label, "line": cell.line}
+            own_words = cell.line[len(cell.cell.line) :]  # settings, and whether in turns
+            names["grid_label"] = cell.cell.grid_label + own_words
             yield about | names, cell
 
 
@@ -133,8 +133,3 @@ def _verdict(about: Row, judged: JudgedCell) -> Row:
         row[f"{cache}_payback"] = payback(paid) if paid else None
         row[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
     return row
-
-
-def _choice(row: Row) -> Row:
-    two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # too few for a share
-    return {name: row[name] for name in ("cell", "config", *CHOICE)} | two

@@ -1,8 +1,11 @@
 """The chart of a job's time against its steps, for each config that was measured in one cell."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from cudnn_sweep.analysis.report.figures.figure import (
-    ROWS,
     Figure,
+    Spec,
     dashed,
     drawing,
     log_scaled,
@@ -12,8 +15,16 @@ from cudnn_sweep.analysis.report.figures.figure import (
 )
 from cudnn_sweep.analysis.report.figures.palette import CATEGORIES
 
-CROSSING = {"filter": "isValid(datum.crossing)"}
 CONFIG = nominal("config", title=None, scale={"range": CATEGORIES})
+ON_LINE = {"y": {"datum": 1}, "color": CONFIG}  # where the times with both are equal
+REACH = [{"expr": "1 / reach"}, {"expr": "reach"}]
+
+
+def _log(name: str, title: str, domain: Sequence[Any], written: str) -> Spec:
+    scale = {"type": "log", "domain": domain, "nice": False}
+    return log_scaled(name, title, format=written, grid=True) | {"scale": scale}
+
+
 JOBS = Figure(
     place=5,
     name="jobs",
@@ -43,43 +54,23 @@ JOBS = Figure(
             color=CONFIG,
         ),
         marks(
-            {
-                "type": "line",
-                "strokeWidth": 2,
-                "clip": True,
-                "point": {"size": 36},
-                "tooltip": True,
-            },
-            x=log_scaled("steps", "steps of the job", format="~s", grid=True)
-            | {"scale": {"type": "log", "domain": [100, 1e6], "nice": False}},
-            y=log_scaled("job_ratio", "job's time / with the baseline", grid=True)
-            | {
-                "scale": {
-                    "type": "log",
-                    "domain": [{"expr": "1 / reach"}, {"expr": "reach"}],
-                    "nice": False,
-                }
-            },
+            {"type": "line", "clip": True, "point": {"size": 36, "tooltip": True}},
+            x=_log("steps", "steps of the job", [100, 1e6], "~s"),
+            y=_log("job_ratio", "job's time / with the baseline", REACH, "~g"),
             color=CONFIG,
-            tooltip=CONFIG,
-            description=CONFIG,
         ),
         marks(
             {"type": "rule", "strokeWidth": 4, "opacity": 0.6, "clip": True},
-            [CROSSING, {"filter": "isValid(datum.crossing_low) && isValid(datum.crossing_high)"}],
-            ROWS,
+            [{"filter": "isValid(datum.crossing_low) && isValid(datum.crossing_high)"}],
             x=quantity("crossing_low"),
             x2={"field": "crossing_high"},
-            y={"datum": 1},
-            color=CONFIG,
+            **ON_LINE,
         ),
         marks(
             {"type": "point", "filled": True, "size": 90, "opacity": 1, "clip": True},
-            [CROSSING],
-            ROWS,
+            [{"filter": "isValid(datum.crossing)"}],
             x=quantity("crossing"),
-            y={"datum": 1},
-            color=CONFIG,
+            **ON_LINE,
         ),
     ),
 )

@@ -12,6 +12,10 @@ from (
         max(cudnn) as cudnn,
         'driver ' || max(driver) as driver,
         'code ' || workload_hash[:6] as code,
+        max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
+        max(convolution_flops) as convolution_flops,
+        median(calibration_matmul_tflops) as matmul_tflops,
+        median(calibration_copy_gbps) as copy_gbps,
         count(*) as trials
     from records
     where status <> 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)

@@ -25,7 +25,7 @@ CELLS: list[tuple[str, float, dict[str, object]]] = [
     ("hostile", 0.8, {"regime": "fixed", "workload": HOSTILE, "problem": HOSTILE}),
 ]
 LINES = "#chart-effect .line:not(.axis)"
-HAVE_ROWS = {"heat_map", "break_even", "memory", "stability"}
+HAVE_ROWS = {"jobs", "memory", "precision_map", "time_line"}
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +77,11 @@ def test_every_chart_is_drawn_and_described(page: Browser) -> None:
         assert "The rows behind it follow as a table" in str(label)
 
 
-def test_the_first_screen_has_the_answer_and_the_picture(page: Browser) -> None:
+def test_the_first_screen_has_the_answer_and_what_to_set(page: Browser) -> None:
     assert page.text(".headline").startswith(
         "benchmark: false → true: 4 of 4 cells decided (helps in 2"
     )
-    assert page.evaluate(
-        "document.querySelector('#chart-effect').getBoundingClientRect().top < 800"
-    )
+    assert page.evaluate("document.querySelector('#job-list').getBoundingClientRect().top < 800")
     assert page.text(".tile.helps") == "2 ◀ helps"
 
 
