@@ -4,6 +4,7 @@ const MOST_OPEN = 40; // with more lines, those of a workload are folded
 const ENDS = 15; // of more groups than MOST_OPEN, so many of each end are shown
 const TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500];
 const TICK_SHARE = 7; // percent of the axis from tick to tick, at least; twice that on a phone
+const MOST_MARKS = 6; // of one line: more versions of a cell have a line each
 const LINE_PX = 18;
 const PANELS = [
   ["closed", "At finitely many sizes"],
@@ -101,7 +102,8 @@ function drawnGroup(lines, scale) {
 function drawnPanel(title, rows) {
   const scale = scaleOf(rows);
   const first = (line) => Math.min(...line.map((row) => row.ratio ?? Infinity));
-  const lines = grouped(rows, (row) => row.line).sort((one, other) => compare(first(one), first(other)));
+  const together = grouped(rows, (row) => row.line).flatMap((line) => (line.length > MOST_MARKS ? line.map((row) => [row]) : [line]));
+  const lines = together.sort((one, other) => compare(first(one), first(other)));
   const panel = element("div", { class: "panel" }, element("h3", {}, title), axisOf(scale));
   if (lines.length <= MOST_OPEN) return panel.append(...lines.map((line) => drawnLine(line, scale))), panel;
   const groups = grouped(lines, ([row]) => row.workload);

@@ -5,6 +5,7 @@ const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "
 const DENSE_ROWS = 60; // with more lines than this, all stand close together
 const HEIGHT_PX = 300; // of a chart that has no lines
 const [ROW_PX, DENSE_PX, MOST_DENSE_PX] = [28, 4, 720];
+const MOST_ROWS = 1000; // of the table of cells before it is opened whole: 16,000 take minutes on a busy machine
 const SEARCH_MS = 250; // after the last key
 const FIRST_SENTENCES = 3; // the others are folded
 const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
@@ -52,7 +53,9 @@ function showCells() {
   const rows = sortedCells();
   const columns = report.shown.filter(({ field }) => tables.verdicts.some((row) => row[field] !== null));
   const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
-  fill("cell-table", rows.length ? tableOf({ caption, columns, rows, firstCell: cellButton, sorting }) : nothing("No cell passes the filters."));
+  const drawn = (some) => tableOf({ caption, columns, rows: some, firstCell: cellButton, sorting });
+  const rest = rows.length > MOST_ROWS ? [lazily(`All ${shownNumber(rows.length)} cells`, () => drawn(rows))] : [];
+  fill("cell-table", rows.length ? drawn(rows.slice(0, MOST_ROWS)) : nothing("No cell passes the filters."), ...rest);
 }
 
 function cellButton(row, text) {

@@ -23,7 +23,6 @@ def _aggregated(by: list[str], **fields: str) -> Spec:
 
 ENDS = [{"op": op, "field": "operations_per_byte", "as": op} for op in ("min", "max")]
 ROOF: list[Spec] = [
-    {"filter": "datum.matmul_tflops > 0 && datum.copy_gbps > 0"},
     {"joinaggregate": ENDS},
     _aggregated(["gpu", "precision", "min", "max"], flat="matmul_tflops", copy="copy_gbps"),
     *calculate(
@@ -49,7 +48,7 @@ ROOFLINE = Figure(
     "on each GPU in each precision: a copy where they rise, a matrix product where they are flat. The farther below, "
     "the more of the time is other work, launches or slow kernels.",
     table="verdicts",
-    needs=["ratio", "operations_per_byte", "convolution_flops"],
+    needs=["ratio", "operations_per_byte", "convolution_flops", "matmul_tflops", "copy_gbps"],
     compares="operations_per_byte",
     columns=[
         *("label", "operations_per_byte", "baseline_ms", "candidate_ms", "ratio", "verdict"),
