@@ -1,7 +1,7 @@
 -- A job's time under each config; docs/your-model.md (What the answer rests on) has the reasons.
 
--- Two rows a cell and set of other settings: for starts with an empty compute cache, and with a
--- warm cache. The parameters are those of sql/advice.sql.
+-- Two rows a cell, set of other settings and number of steps: for starts with an empty compute cache,
+-- and with a warm cache. The parameters are those of sql/advice.sql, but of_steps is a list.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -80,7 +80,10 @@ sides as (
 -- 11% and 8% (10 cells).
 cells as materialized (
     select
-        * exclude (b_squares, c_squares, waits_for_cpu),
+        sides.* exclude (cell, b_squares, c_squares, waits_for_cpu),
+        sides.cell as timed_cell,
+        lengths.steps,
+        concat_ws('|', sides.cell, lengths.steps) as cell,
         coalesce(waits_for_cpu, false) as launch_bound,
         coalesce(waits_for_cpu, true) as may_wait, -- unknown without device times
         if(is_open, 0.11 ** 2, block_variance(may_wait)) as pair_prior,
@@ -88,7 +91,7 @@ cells as materialized (
             as process_prior,
         (b_squares + process_prior) / nullif(blocks, 0) as baseline_scatter,
         (c_squares + process_prior) / nullif(blocks, 0) as candidate_scatter,
-        greatest(coalesce((3600000 * of_hours / baseline_ms)::bigint, of_steps), 1) as job_steps,
+        greatest(coalesce((3600000 * of_hours / baseline_ms)::bigint, lengths.steps), 1) as job_steps,
         case
             when counts is not null
                 then greatest(list_sum(list_transform(
@@ -100,11 +103,12 @@ cells as materialized (
         end as first_calls,
         greatest(job_steps - first_calls, 0) as others
     from sides
+    cross join (select unnest(of_steps) as steps) as lengths
 ),
 
 costs as materialized (
     select
-        timed.cell,
+        cells.cell,
         coalesce(timed.compute_cache, '') as compute_cache,
         coalesce(timed.baseline_one_time_ms, 0) as b_one_ms,
         coalesce(timed.candidate_one_time_ms, 0) - b_one_ms as extra_one_ms,
@@ -117,7 +121,7 @@ costs as materialized (
         + (cells.first_calls - 1) * coalesce(c_later_ms, timed.candidate_first_ms[1])
             as c_start_ms
     from timed
-    inner join cells on timed.cell = cells.cell
+    inner join cells on timed.cell = cells.timed_cell
     where timed.is_counted and timed.shapes > 0
 ),
 
@@ -190,12 +194,13 @@ moved as (
     select
         wholes.whole as cell,
         timed.choice,
-        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start as pool,
+        timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start
+        || wholes.steps as pool,
         1 as share,
         wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms) as whole,
         ln(timed.c_ms / timed.b_ms) as step
     from timed
-    inner join wholes on timed.cell = wholes.cell
+    inner join wholes on timed.cell = wholes.timed_cell
     where timed.is_counted and timed.b_ms > 0 and timed.c_ms > 0
 ),
 
@@ -214,7 +219,27 @@ spreads as (
     select * from job_spreads('wholes', 'scattered', 'seen', of_runs)
 ),
 
--- Student's quantiles, once each: DuckDB plans a name anew wherever the same select uses it.
+-- Student's quantiles, once for each `df` and look: of thousands of rows they take most of the time.
+quantiles as materialized (
+    select
+        df,
+        error_share,
+        t_half(df, error_share) as own,
+        t_half(1000, error_share) as own_uniform,
+        -- of a 90% interval, at this look's share of the error
+        if(error_share = 1, t_90(df), t_exceeded(0.05 * error_share, df)) as half,
+        if(error_share = 1, t_90(1000), t_exceeded(0.05 * error_share, 1000)) as half_uniform,
+        normal_above(0.05 * error_share) as own_z
+    from (
+        select distinct
+            spreads.df,
+            wholes.error_share
+        from wholes
+        left join spreads on wholes.whole = spreads.whole
+    )
+),
+
+-- DuckDB plans a name anew wherever the same select uses it.
 spread_wholes as (
     select
         wholes.*,
@@ -223,19 +248,13 @@ spread_wholes as (
         t_95(spreads.run_df) as of_run,
         t_95(spreads.df) as of_mean,
         t_95(1000) as of_uniform,
-        t_half(spreads.df, wholes.error_share) as own,
-        t_half(1000, wholes.error_share) as own_uniform,
-        -- of a 90% interval, at this look's share of the error
-        if(
-            wholes.error_share = 1, t_90(spreads.df),
-            t_exceeded(0.05 * wholes.error_share, spreads.df)
-        ) as half,
-        if(
-            wholes.error_share = 1, t_90(1000), t_exceeded(0.05 * wholes.error_share, 1000)
-        ) as half_uniform,
-        normal_above(0.05 * wholes.error_share) as own_z
+        quantiles.* exclude (df, error_share) -- noqa: RF02
     from wholes
     left join spreads on wholes.whole = spreads.whole
+    left join quantiles
+        on
+            spreads.df is not distinct from quantiles.df
+            and wholes.error_share is not distinct from quantiles.error_share
 ),
 
 weighed as (

@@ -15,7 +15,6 @@ from cudnn_sweep.analysis.results.cell_names import (
     added,
     words_apart,
 )
-from cudnn_sweep.analysis.results.short_texts import short_names
 from cudnn_sweep.analysis.results.verdicts import CellKey, OfCell, Verdict
 from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.words import cudnn_version
@@ -26,14 +25,14 @@ SHARED = [
 ENVIRONMENT = ("gpu", "torch", "cudnn", "driver", "code")
 VERSIONS = ("cell_id", "env_hash", "software_hash", "workload_hash")
 OF_CELL = (*VERSIONS, *NAMED, *ENVIRONMENT, "trials")
-CHART_NAME = 50  # characters that a chart has room for
 METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql with names added: `label`, `short_label`, and `row_label`, which
-    omits the regime. Cells that differ in input shape also have `family`, a name without the shape,
-    and `size_label`, a name with the shape but without the batch."""
+    """A row of questions/cells.sql with names added: `label`, its parts `line` and `place` (GPU and versions),
+    `row_label`, which omits the regime, and `grid_label`, which omits what `precision_label` has. Cells
+    that differ in input shape also have `family`, a name without the shape, and `size_label`, a name
+    with the shape but without the batch."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -46,23 +45,30 @@ def named(table: pa.Table) -> list[ReportCell]:
     environment = _telling_environments(rows)
     places = [" ".join(value for name in environment if (value := row[name])) for row in rows]
     labels = added(_joined(words, shown, places), [row["cell_id"][:ID_CHARACTERS] for row in rows])
+    lines = _joined(words, shown, [""] * len(rows))
     families = _joined(words, shown - {"input_shape"}, places)
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
     row_labels = _joined(words, shown - {"regime"}, places)
-    short_labels = short_names(labels, CHART_NAME)
+    grid_labels = _joined(words, shown - {"precision", "layout"}, [""] * len(rows))
     cells = []
-    for row, parts, label, short_label, row_label, family in zip(
-        rows, words, labels, short_labels, row_labels, families, strict=True
+    parts_of_names = labels, lines, row_labels, grid_labels, families
+    for row, parts, place, label, line, row_label, grid_label, family in zip(
+        rows, words, places, *parts_of_names, strict=True
     ):
         batch, _, size = row["input_shape"].partition("x")
         has_sizes = members[family] > 1
         cell = ReportCell(
             **row,
             label=label,
-            short_label=short_label,
+            line=line,
+            place=place,
             row_label=row_label,
+            grid_label=grid_label,
             regime_label=parts["regime"],
+            precision_label=" ".join(
+                filter(None, [row["precision"], parts.get("layout"), place.replace("NVIDIA ", "")])
+            ),
             size_label=f"{family} {size}".rstrip() if has_sizes else None,
             batch=int(batch),
             size=size,
@@ -79,22 +85,33 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
 
-def verdict_labels(verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]) -> list[str]:
-    """Return a label for each verdict: the cell's name, the other settings that not all verdicts
-    have, and whether processes took turns, if verdicts differ in that."""
+def verdict_labels(
+    verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
+) -> list[tuple[str, str]]:
+    """Return a label for each verdict, with and without GPU and versions: the cell's name, the other
+    settings that not all verdicts have, and whether processes took turns, if verdicts differ in it."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
-    settings = {line: {*texts_in(line).items()} for line in {v.other_settings for v in verdicts}}
-    common = set.intersection(*settings.values())
+    settings = {line: _settings(line) for line in {v.other_settings for v in verdicts}}
+    is_race = any(" beside " in line for line in settings)
+    common = set() if is_race else set.intersection(*settings.values())
     own = {
         line: ["=".join(pair) for pair in sorted(pairs - common)]
         for line, pairs in settings.items()
     }
-    labels = []
+    labels, lines = [], []
     for verdict in verdicts:
         method = [METHODS[verdict.in_turns]] if len(ways) > 1 else []
-        words = cells[verdict.key].label, *own[verdict.other_settings], *method
-        labels.append(" ".join(words))
-    return added(labels, [f"({verdict.loop_kind} loop)" for verdict in verdicts])
+        cell, words = cells[verdict.key], [*own[verdict.other_settings], *method]
+        labels.append(" ".join([cell.label, *words]))
+        lines.append(" ".join([cell.line, *words]))
+    labels = added(labels, [f"({verdict.loop_kind} loop)" for verdict in verdicts])
+    return [*zip(labels, lines, strict=True)]
+
+
+def _settings(line: str) -> set[tuple[str, str]]:
+    """Return settings by name; of a race's two configs, those in which the other one differs."""
+    other, _, best = line.partition(" beside ")
+    return {*texts_in(other).items()} - {*texts_in(best).items()}
 
 
 def _telling_apart(words: list[Words]) -> list[str]:

@@ -4,22 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 
 from cudnn_sweep.analysis.engine.database import Database
 from cudnn_sweep.analysis.engine.queries import Value, parse_query
-from cudnn_sweep.analysis.engine.settings import config_name_sql
-from cudnn_sweep.analysis.report.cells import VERSIONS, ReportCell, named, verdict_labels
+from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
-from cudnn_sweep.analysis.results.verdicts import BreakEven, TimeShare, Verdict
+from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeShare, Verdict
 
-CHOICE = ("choice_share", "entropy_bits", "distinct_choices", "processes", "cell_choices")
-CHOICES = f"""
-select {", ".join(VERSIONS)}, {config_name_sql()} as config, {", ".join(CHOICE)}
-from choice_stability()
-"""
+MOST_JOBS = 3000  # cells of a contrast whose jobs are computed: thrice as many take 20 s of CPU
 MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
 
 
@@ -29,8 +25,12 @@ class JudgedCell:
     cell: ReportCell
     label: str
     """Name of the cell, unique among the verdicts of the contrast."""
+    line: str
+    """The same without GPU and versions: cells that differ in these alone have one line in a chart."""
     paybacks: Mapping[str, BreakEven]
     """Break-even points, by whether the compute cache is empty or warm; none for A/A pairs."""
+    jobs: Sequence[Mapping[str, Any]] = ()
+    """Rows of questions/jobs.sql, one for each start; none for A/A pairs or beyond MOST_JOBS cells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +59,9 @@ class Content:
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
-    choices: pa.Table
     environments: pa.Table
+    kernels: pa.Table
+    """Kernels that not all processes of a cell ran equally often, of the cells in `trials`."""
     trials: pa.Table
     """Up to MOST_TRIALS trials: all trials of the cells with the largest effects."""
 
@@ -74,6 +75,7 @@ def gather(
     cells = named(_own(database, "cells"))
     answers = [_compared(database, contrast, min_effect, cells) for contrast in contrasts]
     compared = [answer for answer in answers if answer.cells]
+    shown = ",".join(_shown(cells, compared))
     return Content(
         locations=locations,
         min_effect=min_effect,
@@ -82,9 +84,9 @@ def gather(
         time_shares=TimeShare.among(database),
         sweeps=database.ask("sweeps"),
         failures=database.ask("failures").drop_columns(["last_output"]),
-        choices=database.query(CHOICES),
         environments=database.ask("environment"),
-        trials=_own(database, "trials", cell_ids=",".join(_shown(cells, compared))),
+        kernels=_own(database, "kernels", cell_ids=shown),
+        trials=_own(database, "trials", cell_ids=shown),
         torn_files=database.torn_files,  # with those that the questions above found
     )
 
@@ -99,6 +101,10 @@ def _compared(
     paybacks: dict[object, dict[str, BreakEven]] = {}
     for row in rows:
         paybacks.setdefault(row.identity, {})[row.compute_cache] = row
+    jobs: dict[object, list[dict[str, Any]]] = {}
+    if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
+        for job in _own(database, "jobs", **values).to_pylist():
+            jobs.setdefault(OfContrast(**job).identity, []).append(job)
     by_key = {cell.key: cell for cell in cells}
     labels = verdict_labels(verdicts, by_key) if verdicts else []
     return Compared(
@@ -108,9 +114,11 @@ def _compared(
                 verdict=verdict,
                 cell=by_key[verdict.key],
                 label=label,
+                line=line,
                 paybacks=paybacks.get(verdict.identity, {}),
+                jobs=jobs.get(verdict.identity, ()),
             )
-            for verdict, label in zip(verdicts, labels, strict=True)
+            for verdict, (label, line) in zip(verdicts, labels, strict=True)
         ],
     )
 

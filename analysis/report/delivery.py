@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import compress
@@ -32,8 +32,9 @@ MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
     "pip install 'cudnn-sweep[report]', or use --format markdown or json"
 )
-DRAWN = ("paybacks", "choices")  # tables that charts alone show
-LARGE = ("cells", "verdicts", *DRAWN)  # most of a page of 100,000 trials
+NOT_SHOWN = "paybacks"  # a table of JSON alone
+LARGE = ("cells", "verdicts")  # most of a page of 100,000 trials
+SCRIPTS = ("pieces.js", "effects.js", "jobs.js", "report.js")
 FIRST_SENTENCES = 3  # sentences above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.
@@ -42,13 +43,21 @@ ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u202
 
 def as_html(payload: Payload) -> str:
     """Return the report as a page. Raise ReportError if the extra `report` is not installed."""
-    libraries, script = _libraries(), "\n".join(map(text_of, ("pieces.js", "report.js")))
+    libraries, script = _libraries(), "\n".join(map(text_of, SCRIPTS))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
     tables = {
-        name: _by_column(_used(name, sheet, drawn, named)) for name, sheet in payload.tables.items()
+        name: _by_column(
+            {
+                column: sheet.column(column)
+                for column in sheet.columns
+                if name not in LARGE or column in named
+            }
+        )
+        for name, sheet in payload.tables.items()
+        if name != NOT_SHOWN
     }
     return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
@@ -57,23 +66,6 @@ def as_html(payload: Payload) -> str:
         libraries=libraries,
         script=script,
     )
-
-
-def _used(
-    name: str, sheet: Sheet, drawn: Sequence[Figure], named: Collection[str]
-) -> dict[str, Sequence[Scalar]]:
-    """Return a table's columns that the page uses; of a table in DRAWN, the rows that charts draw."""
-    kept = [column for column in sheet.columns if name not in LARGE or column in named]
-    columns = {column: sheet.column(column) for column in kept}
-    if name not in DRAWN:
-        return columns
-    needed = [
-        zip(*(columns[need] for need in figure.needs if need in columns), strict=True)
-        for figure in drawn
-        if figure.table == name
-    ]
-    is_drawn = [any(None not in row for row in rows) for rows in zip(*needed, strict=True)]
-    return {column: [*compress(values, is_drawn)] for column, values in columns.items()}
 
 
 def _by_column(columns: Mapping[str, Sequence[Scalar]]) -> dict[str, object]:

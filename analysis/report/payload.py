@@ -18,8 +18,8 @@ from cudnn_sweep.analysis.results.verdicts import (
     headline,
     more_blocks,
     payback,
-    third_blocks,
 )
+from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.words import change, counted, duration, number, percent
 
@@ -51,6 +51,8 @@ class ComparedWords:
     headline: str
     sentences: Sequence[str]
     left_out: Sequence[str]
+    jobs_query: str
+    """Command that advises on a job of STEPS steps, begun in START (container or warm)."""
     counts: Mapping[str, int]
 
 
@@ -80,7 +82,10 @@ class Payload:
 
 def payload(content: Content) -> Payload:
     nothing = NOTHING_COMPARED if content.cells else NOTHING_STORED
-    where = " ".join(f"--results {shlex.quote(location)}" for location in content.locations)
+    where = " ".join(
+        "--reference" if location == str(REFERENCE) else f"--results {shlex.quote(location)}"
+        for location in content.locations
+    )
     warned = {name: sum(content.environments[name].to_pylist()) for name in WARNINGS}
     warnings = [f"{counted(n, 'trial')}: {name}." for name, n in warned.items() if n]
     lists = content.environments["resembling_sweeps"].to_pylist()
@@ -95,7 +100,7 @@ def payload(content: Content) -> Payload:
         axes=list(axes()),
         nothing=None if content.compared else nothing,
         cost=cost(content) if content.cells else "",
-        contrasts=[_in_words(content, compared) for compared in content.compared],
+        contrasts=[_in_words(content, compared, where) for compared in content.compared],
         left_out=_left_out(content),
         warnings=warnings,
         trials_query=f"sweep query \"select * from records where cell_id = 'CELL'\" {where}",
@@ -104,23 +109,20 @@ def payload(content: Content) -> Payload:
     )
 
 
-def _in_words(content: Content, compared: Compared) -> ComparedWords:
+def _in_words(content: Content, compared: Compared, where: str) -> ComparedWords:
     # with several sweeps, it is unknown which one will measure the cells without a block
     not_begun = _not_begun(content) if content.sweeps.num_rows == 1 else 0
+    values = compared.contrast.values().items()
+    asked = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in values)
     of_cells = len(compared.verdicts) + not_begun
     return ComparedWords(
         name=str(compared.contrast),
         headline=headline(compared.verdicts, content.min_effect, of_cells),
-        sentences=sentences(compared, _next_step(content, compared)),
+        sentences=sentences(compared),
         left_out=blocks_left_out(compared.verdicts),
+        jobs_query=f"sweep query advice --steps STEPS --state START {asked} {where}",
         counts=dict(Counter(verdict.wall_verdict for verdict in compared.verdicts)),
     )
-
-
-def _next_step(content: Content, compared: Compared) -> str | None:
-    blocks = None if compared.contrast.is_twins else third_blocks(compared.verdicts)
-    how = "the same sweep launch again" if _gaps(content) else "replicates: 3"
-    return blocks and f"Next: {how} {blocks}."
 
 
 def _left_out(content: Content) -> list[str]:
@@ -148,8 +150,8 @@ def _not_begun(content: Content) -> int:
     return sum(content.sweeps["not_begun"].to_pylist())
 
 
-def sentences(compared: Compared, next_step: str | None) -> list[str]:
-    """Return sentences: failures, largest gain and loss, next step, blocks to add, why no effect."""
+def sentences(compared: Compared) -> list[str]:
+    """Return sentences: failures, largest gain and loss, blocks to add, why no effect."""
     by_verdict = defaultdict(list)
     for cell in compared.cells:
         by_verdict[cell.verdict.wall_verdict].append(cell)
@@ -160,7 +162,6 @@ def sentences(compared: Compared, next_step: str | None) -> list[str]:
             lines.append(_largest(size, cells))
     if not lines and by_verdict["inconclusive"]:
         lines.append("No gain or loss is proven yet.")
-    lines += [next_step] if next_step else []
     labels = {cell.verdict.key: cell.cell.label for cell in compared.cells}
     lines += further_lines(compared.verdicts, lambda verdict: labels[verdict.key])
     lines += more_blocks(compared.verdicts)

@@ -7,6 +7,24 @@ const report = JSON.parse(document.getElementById("report").textContent);
 const VERDICTS = report.verdicts; // each with its sign
 const narrow = matchMedia("(max-width: 700px)");
 
+// --- Data: tables as objects, each row with the attributes of its cell ---
+
+function rowsOf(name) {
+  const { columns, rows, values, places } = report.tables[name];
+  const placeOf = (column, row) => (places[column] ? places[column][row] : values[column].length > 1 ? row : 0);
+  const pairs = (row) => columns.map((title, column) => [title, values[column][placeOf(column, row)]]);
+  return Array.from({ length: rows }, (_, row) => Object.fromEntries(pairs(row)));
+}
+
+const cells = rowsOf("cells");
+const tables = { cells };
+for (const name of Object.keys(report.tables)) {
+  if (name === "cells") continue;
+  tables[name] = rowsOf(name).map((row) => ("cell" in row ? { ...cells[row.cell], ...row } : row));
+}
+
+const chosen = { contrast: 0 };
+
 // --- Small pieces ---
 
 function element(name, attributes = {}, ...children) {
@@ -53,6 +71,13 @@ function columnOf(column) {
 
 function folded(summary, children) {
   return element("details", {}, element("summary", {}, summary), ...children);
+}
+
+// Folded, with a body that is made when it is first opened.
+function lazily(summary, make) {
+  const made = folded(summary, []);
+  made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(make()));
+  return made;
 }
 
 function list(sentences) {

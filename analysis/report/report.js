@@ -4,36 +4,22 @@ const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, an
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
 const DENSE_ROWS = 60; // with more lines than this, all stand close together
 const HEIGHT_PX = 300; // of a chart that has no lines
-const [LINE_PX, DENSE_PX, MOST_DENSE_PX] = [24, 4, 720];
+const [ROW_PX, DENSE_PX, MOST_DENSE_PX] = [28, 4, 720];
+const MOST_ROWS = 1000; // of the table of cells before it is opened whole: 16,000 take minutes on a busy machine
+const SEARCH_MS = 250; // after the last key
 const FIRST_SENTENCES = 3; // the others are folded
 const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
 
-// --- Data: tables as objects, each row with the attributes of its cell ---
-
-function rowsOf(name) {
-  const { columns, rows, values, places } = report.tables[name];
-  const placeOf = (column, row) => (places[column] ? places[column][row] : values[column].length > 1 ? row : 0);
-  const pairs = (row) => columns.map((title, column) => [title, values[column][placeOf(column, row)]]);
-  return Array.from({ length: rows }, (_, row) => Object.fromEntries(pairs(row)));
-}
-
-const cells = rowsOf("cells");
-const tables = { cells };
-for (const name of Object.keys(report.tables)) {
-  if (name === "cells") continue;
-  tables[name] = rowsOf(name).map((row) => ("cell" in row ? { ...cells[row.cell], ...row } : row));
-}
-
 // --- What is chosen ---
 
-const chosen = { contrast: 0 };
-
 function isFiltered() {
-  return FILTERS.some((field) => chosen[field]);
+  return Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
 }
 
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
+  const words = (chosen.search ?? "").toLowerCase().split(/\s+/); // in any order
+  if (row.label && !words.every((word) => row.label.toLowerCase().includes(word))) return false;
   return FILTERS.every((field) => !chosen[field] || !(field in row) || row[field] === chosen[field]);
 }
 
@@ -66,13 +52,16 @@ function sortedCells() {
 function showCells() {
   const rows = sortedCells();
   const columns = report.shown.filter(({ field }) => tables.verdicts.some((row) => row[field] !== null));
-  const firstCell = (row, text) => {
-    const button = element("button", { type: "button", class: "cell" }, text);
-    button.addEventListener("click", () => showTrials(row.cell));
-    return button;
-  };
   const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
-  fill("cell-table", rows.length ? tableOf({ caption, columns, rows, firstCell, sorting }) : nothing("No cell passes the filters."));
+  const drawn = (some) => tableOf({ caption, columns, rows: some, firstCell: cellButton, sorting });
+  const rest = rows.length > MOST_ROWS ? [lazily(`All ${shownNumber(rows.length)} cells`, () => drawn(rows))] : [];
+  fill("cell-table", rows.length ? drawn(rows.slice(0, MOST_ROWS)) : nothing("No cell passes the filters."), ...rest);
+}
+
+function cellButton(row, text) {
+  const button = element("button", { type: "button", class: "cell" }, text);
+  button.addEventListener("click", () => showTrials(row.cell));
+  return button;
 }
 
 // --- A cell's trials ---
@@ -85,11 +74,22 @@ function showTrials(cell) {
   const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
   fill(
     "trial-table",
+    ...kernelsOf(cell),
     rows.length ? tableOf({ caption, columns, rows }) : element("p", {}, `${caption}, too many for this file.`),
     element("p", {}, "All of their columns: ", element("code", {}, command))
   );
   byId("trials").focus({ preventScroll: true });
   byId("trials").scrollIntoView({ block: "start" });
+}
+
+// Kernels that each config's processes ran equally often are not in the table.
+function kernelsOf(cell) {
+  const ran = grouped(tables.kernels.filter((row) => row.cell === cell), (row) => row.operation + row.kernel);
+  const configs = Math.max(...ran.map((rows) => rows.length));
+  const apart = ran.filter((rows) => rows.length < configs || new Set(rows.map((row) => row.launches / row.processes)).size > 1).flat();
+  const rows = apart.map((row) => ({ ...row, launches_each: row.launches / row.processes }));
+  const caption = "Kernels of its convolutions in which the configs differ: how many processes ran each, and how often";
+  return rows.length ? [tableOf({ caption, columns: ["operation", "kernel", "config", "processes", "launches_each"], rows })] : [];
 }
 
 // --- Charts ---
@@ -99,17 +99,18 @@ const views = [];
 function specOf(figure, rows) {
   const lines = new Set(rows.map((row) => row[figure.rows])).size;
   const dense = lines > DENSE_ROWS;
-  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * LINE_PX : HEIGHT_PX;
+  const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * ROW_PX * (narrow.matches ? 2 : 1) : HEIGHT_PX;
   const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
-  const known = { min_effect: report.min_effect, narrow: narrow.matches, dense };
+  const known = { min_effect: report.min_effect, narrow: narrow.matches, dense, reach: job.reach ?? 2 };
   const params = Object.entries(known).map(([name, value]) => ({ name, value }));
   return { ...figure.drawing, height, description, params, datasets: { rows } };
 }
 
 function drawnRows(figure) {
-  return tables[figure.table].filter(
-    (row) => isShown(row) && figure.needs.every((field) => !isMissing(row[field]))
-  );
+  const rows = tables[figure.table].filter((row) => isShown(row) && figure.needs.every((field) => !isMissing(row[field])));
+  if (!figure.compares) return rows;
+  const lines = grouped(rows, (row) => row[figure.rows]);
+  return lines.filter((line) => new Set(line.map((row) => row[figure.compares])).size > 1).flat();
 }
 
 function showFigures() {
@@ -121,8 +122,7 @@ async function showFigure(figure) {
   const rows = drawnRows(figure);
   const place = byId(`chart-${figure.name}`);
   const details = byId(`data-${figure.name}`);
-  const isApart = !figure.compares || new Set(rows.map((row) => row[figure.compares])).size > 1;
-  place.parentElement.hidden = !(rows.length && isApart) && !isFiltered();
+  place.parentElement.hidden = !rows.length && (figure.compares || !isFiltered());
   details.hidden = rows.length === 0;
   details.open = false;
   details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;
@@ -202,9 +202,20 @@ function showFilters() {
     const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
     made.push(selectOf(field, titleOf(field), options, (value) => choose(field, value)));
   }
-  const folds = cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
+  if (tables.verdicts.length > FIRST_SENTENCES) made.push(searchBox());
+  const folds = narrow.matches || cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
   fill("filters", ...made, ...(folds.length ? [folded("Filters", folds)] : []));
   byId("filters").hidden = !made.length && !folds.length;
+}
+
+function searchBox() {
+  const input = element("input", { id: "filter-search", type: "search", placeholder: "words of its name" });
+  let later;
+  input.addEventListener("input", () => {
+    clearTimeout(later);
+    later = setTimeout(() => choose("search", input.value), SEARCH_MS);
+  });
+  return element("label", { for: input.id }, "Cell", input);
 }
 
 function choose(field, value) {
@@ -233,6 +244,8 @@ function showEnvironment() {
 function show() {
   showWords();
   showTiles();
+  showJobs();
+  showEffects();
   showCells();
   return showFigures();
 }
@@ -241,9 +254,11 @@ function start() {
   document.title = [document.title, ...report.common.slice(0, 1)].join(" · ");
   byId("common").textContent = report.common.join(" · ");
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  narrow.addEventListener("change", showFigures);
+  narrow.addEventListener("change", show);
   fill("figures", ...report.figures.map(figureElement));
+  byId("jobs").append(byId("chart-jobs").parentElement);
   showFilters();
+  showJobForm();
   showEnvironment();
   return show();
 }

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.report.cells import CHART_NAME, OF_CELL, VERSIONS, ReportCell
-from cudnn_sweep.analysis.report.content import CHOICE, Content, JudgedCell
-from cudnn_sweep.analysis.results.short_texts import short_names
+from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS, ReportCell
+from cudnn_sweep.analysis.report.content import Content, JudgedCell
 from cudnn_sweep.analysis.results.verdicts import CACHES, CellKey, payback
 from cudnn_sweep.analysis.words import cudnn_version
 
@@ -20,6 +19,7 @@ Row: TypeAlias = dict[str, Any]
 
 PLAIN = {str, int, bool, type(None)}  # types of values that are JSON as they are
 DIGITS = 6  # of a number in the file: more than any measurement has
+OF_JOB = (*VERSIONS, "other_settings", "loop_kind", "in_turns", "contrast")
 MOST_FAILURES = 200  # most failures listed; all are counted
 SHOWN = {
     "label": "cell",
@@ -72,8 +72,16 @@ def sheets(content: Content) -> dict[str, Sheet]:
             (vars(row) | about for about, judged in answers for row in judged.paybacks.values()),
             OF_CELL,
         ),
-        "choices": _sheet(map(_choice, of_cells(content.choices.to_pylist()))),
+        "jobs": _sheet(
+            (
+                {"answer": number, **job}
+                for number, (_, judged) in enumerate(answers)
+                for job in judged.jobs
+            ),
+            OF_JOB,
+        ),
         "trials": _sheet(of_cells(content.trials.to_pylist()), OF_CELL),
+        "kernels": _sheet(of_cells(content.kernels.to_pylist()), OF_CELL),
         "environments": _sheet(map(_environment, content.environments.to_pylist())),
         "sweeps": _sheet(content.sweeps.to_pylist()),
         "failures": _sheet(content.failures.slice(0, MOST_FAILURES).to_pylist()),
@@ -110,10 +118,12 @@ def _cell(cell: ReportCell) -> Row:
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
     """Yield, for each judged cell, the columns that its rows in all tables share, and the cell."""
     for number, compared in enumerate(content.compared):
-        short = short_names([cell.label for cell in compared.cells], CHART_NAME)
-        for cell, short_label in zip(compared.cells, short, strict=True):
+        for cell in compared.cells:
             about = {"cell": numbers[cell.verdict.key], "contrast": number}
-            yield about | {"label": cell.label, "short_label": short_label}, cell
+            names = {"label": cell.label, "line": cell.line}
+            own_words = cell.line[len(cell.cell.line) :]  # settings, and whether in turns
+            names["grid_label"] = cell.cell.grid_label + own_words
+            yield about | names, cell
 
 
 def _verdict(about: Row, judged: JudgedCell) -> Row:
@@ -123,8 +133,3 @@ def _verdict(about: Row, judged: JudgedCell) -> Row:
         row[f"{cache}_payback"] = payback(paid) if paid else None
         row[f"{cache}_iterations"] = paid.break_even_iterations if paid else None
     return row
-
-
-def _choice(row: Row) -> Row:
-    two = {"choice_share": None} if row["processes"] in (1, 2) else {}  # too few for a share
-    return {name: row[name] for name in ("cell", "config", *CHOICE)} | two

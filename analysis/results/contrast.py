@@ -29,6 +29,8 @@ group by names
 order by all
 """
 
+RACED_OUT = "select 1 from records where status = 'raced_out' limit 1"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
@@ -116,3 +118,8 @@ def stored_contrasts(database: Database) -> list[Contrast]:
     # benchmark first, A/A pairs last
     order = {ALWAYS_SAID: -1, TWINS.field: 1}
     return sorted(contrasts, key=lambda contrast: order.get(contrast.field, 0))
+
+
+def is_race(database: Database) -> bool:
+    """Return whether a race left configs out: the fastest config is then compared with each other one."""
+    return bool(database.query(RACED_OUT).num_rows)

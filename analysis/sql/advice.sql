@@ -70,7 +70,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
 from
     jobs_weighed(
-        $field, $baseline, $candidate, $steps, $hours, $state, $runs, $memory_limit_gib,
+        $field, $baseline, $candidate, [$steps], $hours, $state, $runs, $memory_limit_gib,
         $difference, $width, $sweep_id, $is_over
     ) as jobs
 inner join cell_labels() as labels using (cell_id)

@@ -28,7 +28,7 @@ with parts as (
             steady_s, checks_s, exit_s, other_s, log_s, gap_s
         ]) as part_s
     from records
-    where $sweep_id is null or sweep_id glob $sweep_id
+    where status <> 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
 ),
 
 summed as (

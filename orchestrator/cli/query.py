@@ -37,6 +37,15 @@ QUESTION_SETTINGS = {
     "help_option_names": [],
 }
 
+RUNNING = """
+select sweep_id, count(*) as recorded, max(plan_trials) as planned
+from records
+where
+    ($sweep_id is null or sweep_id glob $sweep_id)
+    and sweep_id not in (select sweep_id from ended_sweeps() where has_ended)
+group by sweep_id
+having recorded < planned and max(ended_at) > now() - interval 10 minutes
+"""
 
 Format = Literal["table", "csv", "json", "markdown", "parquet"]
 
@@ -227,6 +236,11 @@ def answer(
         )
         if len(contrasts) > 1 and "contrast" in found.column_names:
             asked = replace(asked, terminal=("contrast", *asked.terminal))
+        for running in database.query(RUNNING, {"sweep_id": sweep_id}).to_pylist():
+            echo(
+                "note: {sweep_id} has not ended: {recorded} of {planned} trials".format(**running),
+                err=True,
+            )
         if not found.num_rows:
             why = asked.none or "no stored record answers this question"
             if database.is_empty:

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.results.contrast import Contrast
 
+WATCH_S = 60  # from one page to the next; a page takes seconds
 ReportFormat = Literal["html", "markdown", "json"]
 
 
@@ -40,6 +42,9 @@ def report(
     output: Annotated[Path | None, "File to write. Default for HTML: report.html."] = None,
     format: Annotated[ReportFormat, "Format of the report."] = "html",
     json: Annotated[bool, "Short for --format json."] = False,
+    watch: Annotated[
+        bool, "Write the page anew each minute until each sweep has ended; reload it to see more."
+    ] = False,
     page: Annotated[
         str | None,
         "Write this page instead: claims (what people say of these settings), field_cases (cases "
@@ -52,10 +57,18 @@ def report(
     """
     asked = results_asked(results, reference=reference)
     kind: ReportFormat = "json" if json else format
+    target = output or Path(f"{page or 'report'}.html")
+    while watch and page is None and kind == "html":
+        text, answer, is_over = _report(asked, sweep_id, min_effect, kind)
+        write_whole(target, text)
+        echo(f"{target}: {answer}")
+        if is_over:
+            return
+        sleep(WATCH_S)
     gc.disable()  # looking for cycles among rows, which have none, takes 5% of a large report's time
     try:
         if page is None:
-            text, answer = _report(asked, sweep_id, min_effect, kind)
+            text, answer, _ = _report(asked, sweep_id, min_effect, kind)
         else:
             text, answer = _page(page, asked, sweep_id, kind)
     finally:
@@ -63,19 +76,19 @@ def report(
     if output is None and kind != "html":
         typer.echo(text, nl=False)
         return
-    target = output or Path(f"{page or 'report'}.html")
     write_whole(target, text)
     echo(f"{target}: {answer}")
 
 
 def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
-) -> tuple[str, str]:
-    """Return the report of contrasts (A/A pairs only if there is nothing else), and a headline."""
+) -> tuple[str, str, bool]:
+    """Return the report of contrasts (A/A pairs only if there is nothing else), a headline, and
+    whether each sweep has ended."""
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
-    from cudnn_sweep.analysis.results.contrast import stored_contrasts
+    from cudnn_sweep.analysis.results.contrast import RACE, is_race, stored_contrasts
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     status = console_here(stderr=True).status("Report: reading the results")
@@ -83,8 +96,12 @@ def _report(
         database.hold_rows()
         stored = stored_contrasts(database)
         contrasts = [each for each in stored if not each.is_twins] or stored
+        if is_race(database):
+            contrasts = [RACE, *contrasts]
         made = payload(gather(database, results, _followed(contrasts, status), min_effect))
-    return getattr(delivery, f"as_{kind}")(made), made.nothing or made.contrasts[0].headline
+    ended = made.tables["sweeps"].answered.get("has_ended", [False])
+    headline = made.nothing or made.contrasts[0].headline
+    return getattr(delivery, f"as_{kind}")(made), headline, all(ended)
 
 
 def _followed(contrasts: "Sequence[Contrast]", status: "Status") -> "Iterator[Contrast]":

@@ -52,7 +52,8 @@ ROW_AXIS = {
     "labelLimit": 0,
     "labelOverlap": "greedy",  # as many names as there is room for
     "labelSeparation": 3,
-    "labelExpr": "truncate(datum.label, narrow ? 30 : 61, 'center')",
+    "labelExpr": "split(trim(replace(datum.label, regexp(narrow ? '(.{1,24})( |$)' : '(.{1,60})( |$)', 'g'), '$1\\n')), '\\n')",
+    "labelLineHeight": 13,
 }
 
 
@@ -71,7 +72,7 @@ class Figure:
     needs: Sequence[str]
     """Fields that a row must have to be drawn."""
     compares: str | None = None
-    """Field that needs at least two different values; else the chart is left out."""
+    """Field of which a line needs two values at least; other lines, or the whole chart, are left out."""
     columns: Sequence[str]
     """Fields that the chart's tooltip and the chart's table show."""
     rows: str | None = None

@@ -1,4 +1,4 @@
-"""Two heat maps of the ratio: workloads by shape regime, and input sizes by batch."""
+"""Heat maps of the ratio: workloads by precision and by shape regime, input sizes by batch."""
 
 import json
 
@@ -29,6 +29,7 @@ TONES = {
     ],
     "range": STEPS,
 }
+SLANTED = {"orient": "top", "labelLimit": 260, "labelAngle": {"expr": "narrow ? -90 : -20"}}
 
 
 def _fields(x: Spec, y: Spec, *transform: Spec) -> Spec:
@@ -61,7 +62,7 @@ HEAT_MAP = Figure(
     place=20,
     name="heat_map",
     title="Workload by regime",
-    about="The same ratios, a column for each shape regime. Each field shows the ratio and the sign of its "
+    about="The same ratios, a column for each shape regime, of the workloads that were timed in several. Each field shows the ratio and the sign of its "
     f"verdict: {', '.join(VERDICT_TEXTS.values())}. If there are many rows, they have colours alone.",
     table="verdicts",
     needs=["ratio"],
@@ -69,12 +70,23 @@ HEAT_MAP = Figure(
     columns=["row_label", "regime_label", "ratio", "verdict", "label"],
     rows="row_label",
     drawing=_fields(
-        nominal(
-            "regime_label",
-            title=None,
-            axis={"orient": "top", "labelAngle": {"expr": "narrow ? -90 : -20"}},
-        ),
+        nominal("regime_label", title=None, axis=SLANTED),
         line_each("row_label"),
+    ),
+)
+PRECISION_MAP = Figure(
+    place=18,
+    name="precision_map",
+    title="Workload by precision",
+    about="The same ratios, a column for each precision, GPU and version, of the workloads that were timed in several.",
+    table="verdicts",
+    needs=["ratio"],
+    compares="precision_label",
+    columns=["grid_label", "precision_label", "ratio", "verdict", "label"],
+    rows="grid_label",
+    drawing=_fields(
+        nominal("precision_label", title=None, axis=SLANTED),
+        line_each("grid_label"),
     ),
 )
 BATCH_MAP = Figure(

@@ -12,9 +12,13 @@ from (
         max(cudnn) as cudnn,
         'driver ' || max(driver) as driver,
         'code ' || workload_hash[:6] as code,
+        max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
+        max(convolution_flops) as convolution_flops,
+        median(calibration_matmul_tflops) as matmul_tflops,
+        median(calibration_copy_gbps) as copy_gbps,
         count(*) as trials
     from records
-    where $sweep_id is null or sweep_id glob $sweep_id
+    where status <> 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
     group by cell_id, env_hash, software_hash, workload_hash
 ) as counted
 inner join named_cells() as named on counted.cell_id = named.cell_id

@@ -21,10 +21,18 @@ select -- noqa: ST06
     array_to_string(layout_losses, ', ') as layout_losses,
     warnings,
     slot,
+    host,
+    sm_clock_mhz,
+    max_sm_clock_mhz,
+    min(started_at) over (partition by sweep_id, launch_id) as began_at,
+    concat_ws(' ', sweep_id, strftime(began_at, '%m-%d %H:%M'), host, slot[:12]) as ran_on,
+    epoch(started_at - began_at) / 60 as from_minute,
+    epoch(ended_at - began_at) / 60 as to_minute,
     started_at,
     message
 from records
 where
     list_contains(string_split($cell_ids, ','), cell_id)
+    and status <> 'raced_out'
     and ($sweep_id is null or sweep_id glob $sweep_id)
 order by cell_id, env_hash, software_hash, started_at, trial_id

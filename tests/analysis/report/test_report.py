@@ -4,6 +4,8 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import altair as alt
 import pytest
@@ -94,24 +96,38 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     return _payload(store)
 
 
-def test_a_cut_sweep_speaks_and_says_what_comes_next(cut: Payload) -> None:
+def test_a_cut_sweep_says_what_it_knows_and_what_is_missing(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
         "benchmark: false → true: 5 of 11 cells decided (helps in 3, hurts in 1, makes no difference of 3% in 1), "
         "2 with one block, 1 not measured (throttled), 3 without a block."
     )
     assert any("those of 3 cells without a block included: launch" in each for each in cut.left_out)
-    largest, loss, following = contrast.sentences
+    largest, loss = contrast.sentences
     assert largest.startswith("Largest gain: ") and "10.0 → 1.29 ms" in largest
     assert loss.startswith("Largest loss: ")
-    assert following == (
-        "Next: the same sweep launch again gives each open cell its third block (about 1 minute of one "
-        "GPU)."
-    )
     text = as_markdown(cut)
     assert "not decided yet (1 block)" in text and "not measured: throttled" in text
     assert "inconclusive" not in text
     assert text.index("| helps |") < text.index("What it cost")
+
+
+def test_a_watched_report_is_written_until_the_sweep_has_ended(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off, on = make_pair(0, 10.0, 8.0, ends_launch=False)
+    store.write(off, on)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        store.write(*make_pair(len(waits), 10.0, 8.0, ends_launch=len(waits) == 2))
+
+    monkeypatch.setattr(sys.modules["cudnn_sweep.orchestrator.cli.report"], "sleep", wait)
+    page = tmp_path / "page.html"
+    written = _report(store, "--watch", "--output", str(page)).stdout
+    assert len(waits) == 2 and written.count("page.html: ") == 3
+    assert '"trial-2-true"' in page.read_text()
 
 
 def test_what_a_failed_trial_printed_is_on_no_page(store: Store) -> None:
@@ -155,13 +171,11 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     assert len(as_html(found).encode()) < 1_200_000
 
 
-def test_a_page_leaves_out_what_no_chart_can_draw(kept: Store) -> None:
+def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     found = _payload(kept)
     data = as_html(found).partition('id="report">')[2].partition("</script>")[0]
     tables = json.loads(data)["tables"]
-    drawn = [value for value in _column(found, "paybacks", "break_even_iterations") if value]
-    assert 0 < len(drawn) < len(found.tables["paybacks"].rows)
-    assert tables["paybacks"]["rows"] == len(drawn)
+    assert found.tables["paybacks"].rows and "paybacks" not in tables
     assert tables["verdicts"]["rows"] == len(found.tables["verdicts"].rows)
     assert set(tables["verdicts"]["columns"]) > {*SHOWN, "empty_iterations", "warm_iterations"}
     assert set(tables["cells"]["columns"]) > {"cell_id", "label", "trials", "gpu", *axes()}
@@ -169,12 +183,15 @@ def test_a_page_leaves_out_what_no_chart_can_draw(kept: Store) -> None:
     assert "error_share" not in tables["verdicts"]["columns"]
 
 
-def test_a_report_reads_no_column_that_held_rows_lack(
+def test_a_report_of_held_rows_lacks_their_kernels_alone(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = _payload(kept)
     monkeypatch.setattr("cudnn_sweep.analysis.engine.database.FEW_ROWS", -1)
-    assert as_json(_payload(kept)) == as_json(found)
+    held = _payload(kept)
+    assert found.tables["kernels"].rows and not held.tables["kernels"].rows
+    tables = {**held.tables, "kernels": found.tables["kernels"]}
+    assert as_json(replace(held, tables=tables)) == as_json(found)
 
 
 def test_every_drawing_is_valid_vega_lite() -> None:
@@ -197,6 +214,23 @@ def _payload(store: Store) -> Payload:
     with open_database(store) as database:
         database.hold_rows()
         return payload(gather(database, store.location, [BENCHMARK], 0.03))
+
+
+def test_a_race_compares_its_best_config_and_has_no_cell_of_what_was_raced_out(
+    store: Store,
+) -> None:
+    for block in range(3):
+        off, on = make_pair(block, 10.0, 8.0 + block / 1000, workload_hash="abcdef0123456789")
+        slow = replace(off, trial_id=f"slow-{block}", deterministic=True, benchmark=False)
+        out = {"status": "raced_out", "workload_hash": None, "steady_wall_ms": None}
+        store.write(off, on, replace(slow, **(out if block else {"steady_wall_ms": 20.0})))
+    report = json.loads(_report(store, "--json").stdout)
+    race, *_ = report["contrasts"]
+    assert race["name"] == "race: best → other"
+    assert len(report["tables"]["cells"]["rows"]) == 1
+    sheet = report["tables"]["verdicts"]
+    named = [row[sheet["columns"].index("label")] for row in sheet["rows"]]
+    assert {name.partition(" ")[2] for name in named[:2]} >= {"benchmark=false"}
 
 
 def _column(found: Payload, table: str, name: str) -> list[object]:

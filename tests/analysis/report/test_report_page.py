@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, figures
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.results.contrast import Contrast
-from cudnn_sweep.analysis.store.store import open_store
+from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair
 from tests.analysis.report.conftest import Browser
 
@@ -24,21 +24,28 @@ CELLS: list[tuple[str, float, dict[str, object]]] = [
     ("same", 1.0, {"regime": "fixed", "precision": "fp32", "relative_l2_error": 1e-6}),
     ("hostile", 0.8, {"regime": "fixed", "workload": HOSTILE, "problem": HOSTILE}),
 ]
-HAVE_ROWS = {"effect", "heat_map", "break_even", "memory", "stability"}
+LINES = "#chart-effect .line:not(.axis)"
+HAVE_ROWS = {"jobs", "memory", "precision_map", "time_line"}
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Payload:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Four cells in four blocks, one of them with a name that attacks, and A/A pairs."""
     store = open_store(str(tmp_path_factory.mktemp("report")))
     for cell, ratio, changes in CELLS:
         for block in range(4):
-            off, on = make_pair(block, 10.0, 10.0 * ratio + block / 1000, **changes)
+            cache = {"compute_cache": "empty" if block < 2 else "warm"}
+            off, on = make_pair(block, 10.0, 10.0 * ratio + block / 1000, **cache | changes)
             twin = replace(off, trial_id=f"twin-{block}", twin=1)
             for record in (off, on, twin) if cell == "gain" else (off, on):
                 store.write(in_cell(record, cell))
-    with open_database(store) as database:
-        return payload(gather(database, store.location, [BENCHMARK, TWINS], 0.03))
+    return store
+
+
+@pytest.fixture(scope="module")
+def told(stored: Store) -> Payload:
+    with open_database(stored) as database:
+        return payload(gather(database, [stored.location], [BENCHMARK, TWINS], 0.03))
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +77,11 @@ def test_every_chart_is_drawn_and_described(page: Browser) -> None:
         assert "The rows behind it follow as a table" in str(label)
 
 
-def test_the_first_screen_has_the_answer_and_the_picture(page: Browser) -> None:
+def test_the_first_screen_has_the_answer_and_what_to_set(page: Browser) -> None:
     assert page.text(".headline").startswith(
         "benchmark: false → true: 4 of 4 cells decided (helps in 2"
     )
-    assert page.evaluate(
-        "document.querySelector('#chart-effect').getBoundingClientRect().top < 800"
-    )
+    assert page.evaluate("document.querySelector('#job-list').getBoundingClientRect().top < 800")
     assert page.text(".tile.helps") == "2 ◀ helps"
 
 
@@ -99,12 +104,73 @@ def test_the_policy_stops_a_script_that_is_put_in(browser: Browser, report: Path
 
 def test_filters_narrow_table_and_charts(page: Browser) -> None:
     _choose(page, "precision", "fp32")
-    marks = "document.querySelectorAll('#chart-effect .mark-symbol.role-mark path').length"
-    page.wait(f"{marks} === 2")  # wall time's, and the device's
+    assert page.count(LINES) == 1
     assert page.text("#shown") == "1 of 4 cells shown"
     assert page.evaluate("document.querySelectorAll('#cell-table tbody tr').length") == 1
     _choose(page, "precision", "")
     assert page.text("#shown") == "4 of 4 cells shown"
+
+
+def test_search_finds_cells_by_words_of_their_names(page: Browser) -> None:
+    page.evaluate(
+        "{const box = document.querySelector('#filter-search'); box.value = ' CYCLE ';"
+        "box.dispatchEvent(new Event('input'))}"
+    )
+    page.wait(f"document.querySelectorAll('{LINES}').length === 1")
+    assert "cycle" in page.text(LINES)
+
+
+def test_an_interval_lies_in_order_and_names_itself(page: Browser) -> None:
+    """1.2 lies right of the band, 0.4 left of it; the axis ends at the largest ratio."""
+    assert page.text(f"{LINES}:nth-child(3) .told") == "0.400 (0.400 to 0.400) ◀ helps"
+    places = page.evaluate(
+        "[...document.querySelectorAll('#chart-effect .line:not(.axis)')].map((line) => "
+        "['.band', 'text'].map((part) => parseFloat(line.querySelector(part).getAttribute('x'))))"
+    )
+    assert isinstance(places, list)
+    (band, first), *_, (_, last) = places
+    assert first == 3 < band < last == 97
+
+
+@pytest.mark.parametrize("start", ["container", "warm"])
+@pytest.mark.parametrize("steps", [2000, 20_000, 31_000])
+def test_a_job_has_the_times_and_advice_of_the_question(
+    page: Browser, stored: Store, steps: int, start: str
+) -> None:
+    """31,000 steps lie between two answers: there the interval is nearly the question's."""
+    shown = page.evaluate(
+        f"tables.jobs.filter((row) => row.start === '{start}').map((row) => jobAt(row, {steps}))"
+    )
+    assert isinstance(shown, list)
+    with open_database(stored) as database:
+        asked = database.ask("advice", steps=steps, state=start, **BENCHMARK.values()).to_pylist()
+    rows = {row["cell_id"]: row for row in asked if row["asked"] and row["start_blocks"]}
+    assert shown and len(shown) == len(rows)
+    near = 1e-5 if steps != 31_000 else 2e-3
+    for job in shown:
+        row = rows[page.evaluate(f"cells[{job['cell']}].cell_id")]
+        assert job["advice"] == row["advice"]
+        pairs = [("baseline_s", 1e-5), ("candidate_s", 1e-5), ("job_ratio", 1e-5)]
+        for name, tolerance in [*pairs, ("job_low", near), ("job_high", near)]:
+            other = {
+                "job_ratio": "ratio",
+                "job_low": "mean_ratio_low",
+                "job_high": "mean_ratio_high",
+            }
+            assert job[name] == pytest.approx(row[other.get(name, name)], rel=tolerance), name
+
+
+def test_the_page_answers_for_the_steps_that_a_reader_types(page: Browser) -> None:
+    def type_in(steps: int) -> str:
+        page.evaluate(
+            f"{{const box = document.querySelector('#job-steps'); box.value = '{steps}';"
+            "box.dispatchEvent(new Event('input'))}"
+        )
+        return page.text("#job-answer .tiles")
+
+    few, many = type_in(100), type_in(1_000_000)
+    assert few != many and "2 on" in many
+    assert "--steps 1000000 --state container" in page.text("#job-answer code")
 
 
 def test_another_contrast_has_its_own_answer(page: Browser) -> None:
@@ -113,14 +179,10 @@ def test_another_contrast_has_its_own_answer(page: Browser) -> None:
     assert "false alarm" in page.text("#words")
 
 
-def test_a_mark_leads_to_its_trials(page: Browser) -> None:
+def test_a_name_in_the_first_chart_leads_to_its_trials(page: Browser) -> None:
     page.evaluate(
-        "for (const type of ['pointermove', 'pointerdown', 'pointerup', 'click']) {"
-        "const mark = [...document.querySelectorAll('#chart-effect .mark-symbol path')]"
-        ".find((each) => each.getAttribute('aria-label')?.includes('cycle'));"
-        "const {x, y, width, height} = mark.getBoundingClientRect();"
-        "mark.dispatchEvent(new PointerEvent(type, {bubbles: true, clientX: x + width / 2,"
-        "clientY: y + height / 2}))}"
+        "[...document.querySelectorAll('#chart-effect button.cell')]"
+        ".find((each) => each.textContent.includes('cycle')).click()"
     )
     assert "cycle" in page.text("#trial-table caption")
     assert page.evaluate("document.querySelectorAll('#trial-table tbody tr').length") == 8

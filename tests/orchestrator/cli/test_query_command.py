@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
@@ -34,6 +35,16 @@ def results(tmp_path: Path) -> Path:
     (folder / "sweep=night-1").mkdir(parents=True)
     shutil.copy(ONE_RECORD, folder / "sweep=night-1" / "part-1.parquet")
     return folder
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_question_to_a_running_sweep_says_how_far_it_is(tmp_path: Path, ends: bool) -> None:
+    now = datetime.now(UTC)
+    times = {"started_at": now - timedelta(seconds=9), "ended_at": now}
+    record = make_record(sweep_id="now", plan_trials=82, ends_launch=ends, **times)
+    open_store(str(tmp_path)).write(record)
+    noted = invoke(["query", "sweeps", "--results", str(tmp_path)]).stderr
+    assert ("now has not ended: 1 of 82 trials" in noted) is not ends
 
 
 def test_an_export_is_whole_or_not_there_and_replaces_nothing(

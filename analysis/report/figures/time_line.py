@@ -1,0 +1,66 @@
+"""The chart of when each GPU ran which trial, at which clock, and which trials are doubtful."""
+
+import json
+
+from cudnn_sweep.analysis.report.figures.figure import (
+    TOOLTIP,
+    Figure,
+    calculate,
+    drawing,
+    line_each,
+    marks,
+    nominal,
+    quantity,
+)
+from cudnn_sweep.analysis.report.figures.palette import colour
+
+KINDS = {
+    "left_out": ("failed, throttled or shared", colour("hurts")),
+    "slowed": ("below 95% of its highest clock", colour("inconclusive")),
+    "counts": ("at its clock, or unknown", colour("less_3")),
+}
+KIND = calculate(
+    kind="datum.status !== 'ok' || test(/throttled|shared_gpu/, datum.warnings || '') ? 'left_out' "
+    ": isValid(datum.sm_clock_mhz) && datum.sm_clock_mhz < 0.95 * datum.max_sm_clock_mhz ? 'slowed' : 'counts'",
+    said=f"({json.dumps({name: words for name, (words, _) in KINDS.items()})})[datum.kind]",
+)
+TIME_LINE = Figure(
+    place=80,
+    name="time_line",
+    title="Trials in time, by GPU",
+    about="A line for each GPU of each launch, a bar for each trial from its start to its end. Verdicts leave out trials "
+    "that failed, and those of a throttled or shared GPU; a bar's tooltip has the reason. The table has each clock.",
+    table="trials",
+    needs=["from_minute", "to_minute"],
+    columns=[
+        *("label", "config", "status", "warnings", "message", "sm_clock_mhz", "max_sm_clock_mhz"),
+        *("steady_wall_ms", "from_minute", "to_minute", "ran_on"),
+    ],
+    rows="ran_on",
+    drawing=drawing(
+        marks(
+            {
+                "type": "bar",
+                "height": 14,
+                "cursor": "pointer",
+            },
+            KIND,
+            x=quantity(
+                "from_minute",
+                title="minutes since the launch's first trial",
+                axis={"orient": "top"},
+            ),
+            x2={"field": "to_minute"},
+            y=line_each("ran_on"),
+            color=nominal(
+                "said",
+                title=None,
+                scale={
+                    "domain": [words for words, _ in KINDS.values()],
+                    "range": [tone for _, tone in KINDS.values()],
+                },
+            ),
+            **TOOLTIP,
+        ),
+    ),
+)

@@ -1,0 +1,142 @@
+// What to set in a job of so many steps: times and advice of whole jobs, from answers at 1, 2, 5, 10, ... x 100 steps.
+
+const STARTS = { container: "in a new container", warm: "on a warm machine" };
+const MOST_OPENED = 12; // cells; of more, those of each advice are folded
+const NO_DIFFERENCE = 0.02; // of the job's time, as `sweep query advice` has it
+const job = { steps: 20000, start: "container", cell: null };
+tables.curve = [];
+
+const numbers = (text) => (text ?? "").split(" ").map((each) => (each === "" || each === "nan" ? null : Number(each)));
+const between = (one, other, share) => (isMissing(one) || isMissing(other) ? null : one + (other - one) * share);
+
+for (const row of tables.jobs) {
+  for (const name of ["steps", "baseline_s", "candidate_s", "ratio_low", "ratio_high"]) row[name] = numbers(row[name]);
+  row.advice = row.advice.split("|");
+  row.verdict = tables.verdicts[row.answer];
+}
+if (!tables.jobs.some((row) => row.start === job.start)) job.start = "warm";
+
+// Between two computed numbers of steps, times lie on a line and intervals keep their width; where the two differ in
+// advice, the interval decides.
+function jobAt(row, steps) {
+  const grid = row.steps;
+  const after = Math.min(Math.max(1, grid.findIndex((each) => each >= steps)), grid.length - 1);
+  const before = steps >= grid[after] ? after : after - 1;
+  const along = before === after ? 0 : (steps - grid[before]) / (grid[after] - grid[before]);
+  const inLog = before === after ? 0 : Math.log(steps / grid[before]) / Math.log(grid[after] / grid[before]);
+  const [baseline, candidate] = [row.baseline_s, row.candidate_s].map((times) => between(times[before], times[after], along));
+  const ratio = candidate / baseline;
+  const width = (ends, place) => (isMissing(ends[place]) ? null : Math.log((ends[place] * row.baseline_s[place]) / row.candidate_s[place]));
+  const end = (ends) => {
+    const moved = between(width(ends, before), width(ends, after), inLog);
+    return isMissing(moved) ? null : ratio * Math.exp(moved);
+  };
+  const [low, high] = [end(row.ratio_low), end(row.ratio_high)];
+  const advice = along === 0 || row.advice[before] === row.advice[after] ? row.advice[before] : decided(row, low, high);
+  return { ...row.verdict, steps, advice, baseline_s: baseline, candidate_s: candidate, job_ratio: ratio, job_low: low, job_high: high };
+}
+
+function decided(row, low, high) {
+  if (isMissing(low) || isMissing(high)) return "undecided";
+  if (Math.max(high, 1 / low) < 1 + NO_DIFFERENCE) return "no difference";
+  if (low > 1) return row.baseline_word;
+  const candidate = row.advice.find((each) => !["undecided", "no difference", row.baseline_word].includes(each));
+  return (high < 1 && candidate) || "undecided";
+}
+
+function shownTime(seconds) {
+  if (seconds < 120) return `${threeDigits.format(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 120) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  return `${shownNumber(Math.floor(minutes / 60))} h ${minutes % 60} min`;
+}
+
+function jobRows() {
+  return tables.jobs.filter((row) => row.start === job.start && isShown(row.verdict));
+}
+
+function jobTable(rows) {
+  const sorted = rows.sort((one, other) => compare(one.job_ratio, other.job_ratio));
+  const shown = sorted.map((row) => ({
+    ...row,
+    saves: `${row.job_ratio > 1 ? "\u2212" : ""}${shownTime(Math.abs(row.baseline_s - row.candidate_s))}`,
+    interval: isMissing(row.job_low) ? "" : `${row.job_low.toFixed(3)} to ${row.job_high.toFixed(3)}`,
+    ...{ baseline_time: shownTime(row.baseline_s), candidate_time: shownTime(row.candidate_s) },
+  }));
+  const columns = [
+    ...["label", "advice", { field: "baseline_time", title: "job with the baseline" }, { field: "candidate_time", title: "with the candidate" }],
+    ...[{ field: "saves", title: "candidate saves" }, { field: "job_ratio", title: "ratio" }, { field: "interval", title: "95% interval" }],
+  ];
+  const firstCell = (row, text) => {
+    const button = element("button", { type: "button", class: "cell" }, text);
+    button.addEventListener("click", () => showCurve(row.cell));
+    return button;
+  };
+  const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name for its curve`;
+  return tableOf({ caption, columns, rows: shown, firstCell });
+}
+
+function showJobs() {
+  const contrast = report.contrasts[chosen.contrast];
+  const verdicts = tables.verdicts.filter(isShown);
+  byId("jobs").hidden = !contrast || contrast.name.startsWith("twin");
+  if (byId("jobs").hidden) return;
+  const query = element("code", {}, contrast.jobs_query.replace("STEPS", job.steps).replace("START", job.start));
+  const rows = jobRows().map((row) => jobAt(row, job.steps));
+  const unknown = verdicts.length - rows.length;
+  const missing = unknown ? [`${shownNumber(unknown)} without an answer for this start.`] : [];
+  if (!rows.length) return fill("job-answer", element("p", {}, ...missing, " ", query)), fill("job-list"), (tables.curve = []);
+  const tiles = grouped(rows, (row) => row.advice).sort((one, other) => other.length - one.length);
+  const list = tiles.map((some) => element("li", { class: `tile advice-${some[0].advice.replace(" ", "-")}` }, element("strong", {}, shownNumber(some.length)), ` ${some[0].advice}`));
+  fill("job-answer", element("ul", { class: "tiles", "aria-label": "Cells by advice" }, ...list), element("p", { class: "quiet" }, ...missing, " Exact, with reasons: ", query));
+  fill("job-list", ...(rows.length <= MOST_OPENED ? [jobTable(rows)] : tiles.map((some) => lazily(`${shownNumber(some.length)} cells: ${some[0].advice}`, () => jobTable(some)))));
+  const known = rows.some((row) => row.cell === job.cell) ? job.cell : largest(rows).cell;
+  setCurve(known);
+}
+
+const largest = (rows) => rows.reduce((one, other) => (Math.abs(Math.log(other.job_ratio)) > Math.abs(Math.log(one.job_ratio)) && other.loop_kind === "closed" ? other : one));
+
+// Every config that was measured in the cell, each against the baseline of its contrast.
+function setCurve(cell) {
+  job.cell = cell;
+  const rows = tables.jobs.filter((row) => row.start === job.start && row.verdict.cell === cell);
+  tables.curve = rows.flatMap((row) => {
+    const { contrast, line } = row.verdict;
+    const isAlone = rows.filter((other) => other.verdict.contrast === contrast).length === 1;
+    const config = report.contrasts[contrast].name.replace(/: .* → /, "=") + (isAlone ? "" : line.slice(cells[cell].line.length));
+    const crossing = { crossing: row.break_even_steps, crossing_low: row.break_even_low, crossing_high: row.break_even_high };
+    return row.steps.map((steps, place) => ({
+      ...jobAt(row, steps),
+      config,
+      contrast: chosen.contrast, // all of them are shown
+      ...(place ? {} : crossing),
+      ...{ baseline_time: shownTime(row.baseline_s[place]), candidate_time: shownTime(row.candidate_s[place]) },
+    }));
+  });
+
+  // far enough for the long jobs; the cost of a start fills any chart
+  const reach = Math.max(...tables.curve.filter(({ steps }) => steps >= job.steps).map((row) => Math.abs(Math.log(row.job_ratio))));
+  job.reach = Math.exp(Math.min(Math.log(4), Math.max(Math.log(1.1), 1.5 * reach)));
+  byId("heading-jobs").textContent = `A job's time by its steps: ${cells[cell].label}`;
+}
+
+function showCurve(cell) {
+  setCurve(cell);
+  byId("chart-jobs").parentElement.scrollIntoView({ block: "nearest" });
+  return showFigure(report.figures.find(({ name }) => name === "jobs"));
+}
+
+function showJobForm() {
+  const steps = element("input", { id: "job-steps", type: "number", min: 100, max: 1000000, step: 100, value: job.steps });
+  steps.addEventListener("input", () => {
+    job.steps = Math.min(1e6, Math.max(100, Number(steps.value) || job.steps));
+    showJobs();
+  });
+  const start = selectOf("start", "that starts", Object.entries(STARTS), (value) => {
+    job.start = value;
+    return show();
+  });
+  start.lastChild.value = job.start;
+  fill("job", element("label", { for: steps.id }, "A job of", steps, "steps in one process"), start);
+  byId("job").addEventListener("submit", (event) => event.preventDefault());
+}
