@@ -1,7 +1,7 @@
 -- A job's time under each config; docs/your-model.md (What the answer rests on) has the reasons.
 
--- Two rows a cell, set of other settings and number of steps: for starts with an empty compute cache,
--- and with a warm cache. The parameters are those of sql/advice.sql, but of_steps is a list.
+-- Two rows a cell, set of other settings and number of steps: for starts with an empty compute
+-- cache, and with a warm cache. The parameters are those of sql/advice.sql, but of_steps is a list.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -74,6 +74,10 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
+lengths as (
+    select unnest(of_steps) as steps
+),
+
 -- Few blocks show their scatter badly, so one degree of freedom of the scatter elsewhere is added,
 -- for the ratio (in turns) and for a process's time. CPU-bound loops: 1% and 5%, others 0.3% and
 -- 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open loops:
@@ -91,7 +95,8 @@ cells as materialized (
             as process_prior,
         (b_squares + process_prior) / nullif(blocks, 0) as baseline_scatter,
         (c_squares + process_prior) / nullif(blocks, 0) as candidate_scatter,
-        greatest(coalesce((3600000 * of_hours / baseline_ms)::bigint, lengths.steps), 1) as job_steps,
+        greatest(coalesce((3600000 * of_hours / baseline_ms)::bigint, lengths.steps), 1)
+            as job_steps,
         case
             when counts is not null
                 then greatest(list_sum(list_transform(
@@ -103,7 +108,7 @@ cells as materialized (
         end as first_calls,
         greatest(job_steps - first_calls, 0) as others
     from sides
-    cross join (select unnest(of_steps) as steps) as lengths
+    cross join lengths
 ),
 
 costs as materialized (
@@ -219,7 +224,16 @@ spreads as (
     select * from job_spreads('wholes', 'scattered', 'seen', of_runs)
 ),
 
--- Student's quantiles, once for each `df` and look: of thousands of rows they take most of the time.
+dfs as (
+    select distinct
+        spreads.df,
+        wholes.error_share
+    from wholes
+    left join spreads on wholes.whole = spreads.whole
+),
+
+-- Student's quantiles, once for each `df` and look: of thousands of rows they take most of the
+-- time.
 quantiles as materialized (
     select
         df,
@@ -230,13 +244,7 @@ quantiles as materialized (
         if(error_share = 1, t_90(df), t_exceeded(0.05 * error_share, df)) as half,
         if(error_share = 1, t_90(1000), t_exceeded(0.05 * error_share, 1000)) as half_uniform,
         normal_above(0.05 * error_share) as own_z
-    from (
-        select distinct
-            spreads.df,
-            wholes.error_share
-        from wholes
-        left join spreads on wholes.whole = spreads.whole
-    )
+    from dfs
 ),
 
 -- DuckDB plans a name anew wherever the same select uses it.
