@@ -96,10 +96,12 @@ function showJobs() {
 
 const largest = (rows) => rows.reduce((one, other) => (Math.abs(Math.log(other.job_ratio)) > Math.abs(Math.log(one.job_ratio)) && other.loop_kind === "closed" ? other : one));
 
-// Every config that was measured in the cell, each against the baseline of its contrast.
+// Every config that was measured in the cell, each against the baseline of its contrast; of a race its own alone.
 function setCurve(cell) {
   job.cell = cell;
-  const rows = tables.jobs.filter((row) => row.start === job.start && row.verdict.cell === cell);
+  const isRace = (contrast) => report.contrasts[contrast].name.startsWith("race:");
+  const isOfCurve = ({ contrast }) => (isRace(chosen.contrast) ? contrast === chosen.contrast : !isRace(contrast));
+  const rows = tables.jobs.filter((row) => row.start === job.start && row.verdict.cell === cell && isOfCurve(row.verdict));
   tables.curve = rows.flatMap((row) => {
     const { contrast, line } = row.verdict;
     const isAlone = rows.filter((other) => other.verdict.contrast === contrast).length === 1;
@@ -108,6 +110,7 @@ function setCurve(cell) {
     return row.steps.map((steps, place) => ({
       ...jobAt(row, steps),
       config,
+      key: row.answer,
       contrast: chosen.contrast, // all of them are shown
       ...(place ? {} : crossing),
       ...{ baseline_time: shownTime(row.baseline_s[place]), candidate_time: shownTime(row.candidate_s[place]) },

@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.report.figures.figure import (
 from cudnn_sweep.analysis.report.figures.palette import CATEGORIES
 
 CONFIG = nominal("config", title=None, scale={"range": CATEGORIES})
+LINE = nominal("key")  # a config of several sweeps has several
 ON_LINE = {"y": {"datum": 1}, "color": CONFIG}  # where the times with both are equal
 REACH = [{"expr": "1 / reach"}, {"expr": "reach"}]
 
@@ -52,12 +53,14 @@ JOBS = Figure(
             y=quantity("job_low"),
             y2={"field": "job_high"},
             color=CONFIG,
+            detail=LINE,
         ),
         marks(
             {"type": "line", "clip": True, "point": {"size": 36, "tooltip": True}},
             x=_log("steps", "steps of the job", [100, 1e6], "~s"),
             y=_log("job_ratio", "job's time / with the baseline", REACH, "~g"),
             color=CONFIG,
+            detail=LINE,
         ),
         marks(
             {"type": "rule", "strokeWidth": 4, "opacity": 0.6, "clip": True},
