@@ -70,8 +70,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first, where each process takes one; then files with slow tests: a long one at the end would be
-    waited for.
+    """Sort tests: first the groups, of which each process takes one, then files with slow tests. A long test at
+    the end would keep the run waiting.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 

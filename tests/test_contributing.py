@@ -39,7 +39,7 @@ CONTRACTS = (
     "tests/workloads/test_regimes.py",
     "tests/workloads/states/test_states.py",
 )
-# Tests or files of them that take long over all that is bundled: over what is new alone, if at all.
+# Tests or files of them that take long over all that is bundled: they run over the samples or not at all.
 LONG = (
     "test_a_question_runs_on_an_empty_store",
     "test_a_question_tells_trials_of_edited_code_apart",

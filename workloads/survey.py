@@ -50,7 +50,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
 
 
 def _together(gpus: int) -> tuple[str | None, bool]:
-    """Return NCCL's version, and whether each of so many GPUs reaches the memory of each other one."""
+    """Return NCCL's version, and whether each of `gpus` GPUs can access the memory of all others."""
     import torch
     from torch import distributed
 

@@ -223,7 +223,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros over no rows: DuckDB plans each macro's body, and with it the view each time that it is named."""
+        """Make macros while `records` is an empty table: DuckDB plans a macro's body, with the view at each mention."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -283,7 +283,7 @@ class _Instance:
             folder = str(self._spill.enter_context(held_folder(SPILLS, parent)))
         self.connection = duckdb.connect(file)
         self._macros: dict[str, str] = {}
-        self.copied: Files | None = None  # whose rows `copied_records` has, if only part files
+        self.copied: Files | None = None  # part files that `copied_records` holds; None: other rows
         own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
         if threads is not None:
             own["threads"] = str(threads)
@@ -321,7 +321,7 @@ def close_idle() -> None:
 
 
 def _part_files(snapshot: Snapshot) -> Files | None:
-    """Return what identifies the rows of a finished local sweep: a part file never changes. None for other rows."""
+    """Return the identity of local part files, which never change; None if there are loose rows or remote files."""
     if snapshot.loose.num_rows:
         return None
     try:

@@ -232,8 +232,8 @@ dfs as (
     left join spreads on wholes.whole = spreads.whole
 ),
 
--- Student's quantiles, once for each `df` and look: of thousands of rows they take most of the
--- time.
+-- Student's quantiles, once for each `df` and look: once for each of thousands of rows, they would
+-- take most of the time.
 quantiles as materialized (
     select
         df,

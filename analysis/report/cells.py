@@ -88,8 +88,8 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
-    """Return a label for each verdict, with and without GPU and versions: the cell's name, the other
-    settings that not all verdicts have, and whether processes took turns, if verdicts differ in it."""
+    """Return two labels for each verdict, with and without GPU and versions. A label has the cell's name, the
+    other settings that not all verdicts have and, if verdicts differ in it, whether processes took turns."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     settings = {line: _settings(line) for line in {v.other_settings for v in verdicts}}
     is_race = any(" beside " in line for line in settings)
@@ -109,7 +109,7 @@ def verdict_labels(
 
 
 def _settings(line: str) -> set[tuple[str, str]]:
-    """Return settings by name; of a race's two configs, those in which the other one differs."""
+    """Return pairs of setting and value; for a race, only those in which the other config differs."""
     other, _, best = line.partition(" beside ")
     return {*texts_in(other).items()} - {*texts_in(best).items()}
 

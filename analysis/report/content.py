@@ -61,7 +61,7 @@ class Content:
     failures: pa.Table
     environments: pa.Table
     kernels: pa.Table
-    """Kernels that not all processes of a cell ran equally often, of the cells in `trials`."""
+    """Convolution kernels of the cells in `trials`: processes and launches of each, by config."""
     trials: pa.Table
     """Up to MOST_TRIALS trials: all trials of the cells with the largest effects."""
 

@@ -16,8 +16,8 @@ for (const row of tables.jobs) {
 }
 if (!tables.jobs.some((row) => row.start === job.start)) job.start = "warm";
 
-// Between two computed numbers of steps, times lie on a line and intervals keep their width; where the two differ in
-// advice, the interval decides.
+// Between two computed numbers of steps, times are interpolated linearly, and intervals' relative widths by log steps.
+// If the two differ in advice, the interval decides.
 function jobAt(row, steps) {
   const grid = row.steps;
   const after = Math.min(Math.max(1, grid.findIndex((each) => each >= steps)), grid.length - 1);
@@ -96,7 +96,7 @@ function showJobs() {
 
 const largest = (rows) => rows.reduce((one, other) => (Math.abs(Math.log(other.job_ratio)) > Math.abs(Math.log(one.job_ratio)) && other.loop_kind === "closed" ? other : one));
 
-// Every config that was measured in the cell, each against the baseline of its contrast; of a race its own alone.
+// Curves of every config measured in the cell, each against its contrast's baseline; a race has its own configs alone.
 function setCurve(cell) {
   job.cell = cell;
   const isRace = (contrast) => report.contrasts[contrast].name.startsWith("race:");

@@ -13,7 +13,7 @@ IMPORT = "<frozen importlib"  # begins the file names of Python's own import
 
 
 class WithoutPandas(MetaPathFinder):
-    """Finds no pandas for pyarrow.dataset. Ray finds it, and so does pyarrow itself once a table becomes a frame."""
+    """Finder that hides pandas from pyarrow.dataset alone. Ray still finds pandas; so does a table's `to_pandas`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

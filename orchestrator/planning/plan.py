@@ -117,7 +117,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
     def with_ranks(self, count: int) -> "Plan":
-        """Return the plan with only the trials of so many ranks."""
+        """Return the plan with only the trials on `count` ranks."""
         return replace(self, trials=tuple(t for t in self.trials if t.cell.rank_count == count))
 
     def estimated_s(self, slots: int, *, gpu: bool) -> float:

@@ -108,7 +108,7 @@ class Session:
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def by_ranks(self) -> Iterator["Session"]:
-        """Yield this session's trials of each number of ranks as a session: a slot has so many GPUs. One GPU comes first."""
+        """Yield a session for each number of ranks, the smallest first: a slot has one GPU for each rank."""
         for count in sorted({trial.cell.rank_count for trial in self.plan.trials}):
             plan, own = self.plan.with_ranks(count), self.own.with_ranks(count)
             yield replace(self, plan=plan, own=own)

@@ -139,7 +139,7 @@ def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
 
 
 def differs(state: SweepState, planned: Planned, *, has_codes: bool = False) -> str | None:
-    """Return on what other machine or software the sweep ran; None if it ran on the planned one."""
+    """Return, as text, whether hardware or software differs from the sweep's; None if neither does."""
     here = planned.machine.environment
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"

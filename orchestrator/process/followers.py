@@ -1,4 +1,4 @@
-"""The further ranks of a trial as the server sees them: processes that work with rank 0's, and end with it."""
+"""Follower: the server's view of a rank other than 0, whose process ends with that of rank 0."""
 
 import os
 import select
@@ -44,7 +44,7 @@ class Follower:
             return Reply(status="error", message="the user's code wrote to the pipe of its reply")
 
     def end(self) -> None:
-        """End the process, and close what the server has of it."""
+        """Kill the process, wait for its end, and close its descriptors."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         if self.wait_status is None:
@@ -55,7 +55,7 @@ class Follower:
 
 def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
     """Return the rank that failed first, and its fault. A process that died goes before one that
-    replied: it may only have missed the other.
+    replied: the reply may only report that the other process is missing.
     """
     faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
     return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

@@ -165,7 +165,7 @@ class Forked:
         return passed
 
     def _watch_followers(self) -> None:
-        """If a follower has failed, note it and end the trial, unless rank 0 has just died: then others miss it."""
+        """Note the first failed follower and kill rank 0. Do neither if rank 0 died: followers fail without rank 0."""
         for follower in self._followers:
             follower.listen()
         if self._followers and not self._fault and not select.select([self._pidfd], (), (), 0)[0]:
@@ -206,7 +206,7 @@ class Forked:
             follower.listen()
         died = first_fault(self._followers)
         if died and isinstance(died[1], int):
-            self._fault = died  # then rank 0's own fault, if any, is that it misses this one
+            self._fault = died  # rank 0's own fault may only be that this rank is missing
         status, message = self._judge(wait_status)
         for follower in self._followers:
             follower.end()
@@ -276,7 +276,7 @@ class Forked:
         return "crash", f"ended without a result, exit code {code}{words}"
 
     def _late(self) -> str:
-        """Return, for a message, the ranks for which the others wait."""
+        """Return the end of a timeout's message: the ranks for which the others wait."""
         late = behind(self._counts) if self._counts else []
         return f"; the others wait for rank {' and '.join(map(str, late))}" if late else ""
 
@@ -335,7 +335,7 @@ def _close_other_pipes(*ours: int) -> None:
 
 
 def _seats(request: Request) -> list[Ranks]:
-    """Return the places of a trial's processes among its ranks; an empty list if it has one."""
+    """Return a Ranks for each process of a trial over several ranks; an empty list for other jobs."""
     job = request.job
     count = job.trial.cell.rank_count if isinstance(job, TrialJob) else 1
     return make_ranks(count) if count > 1 else []

@@ -15,7 +15,7 @@ from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.survey import Survey
 
 Changes: TypeAlias = tuple[tuple[str, str], ...]
-"""What a config changes: pairs of a lever and its value as text, sorted. Empty: the user's own config."""
+"""Settings that a config changes: sorted pairs of lever and value. Empty: the user's own config."""
 OWN: Changes = ()
 BENCHMARK: Changes = (("benchmark", "true"),)
 MOST = 6  # configs of a stage
@@ -57,7 +57,7 @@ LINES: Mapping[tuple[str, str], str] = {
 
 
 def lines_of(changes: Changes, dimensions: int) -> list[str]:
-    """Return the lines to paste; `dimensions`: of the model's input."""
+    """Return the lines to paste. `dimensions`: number of dimensions of the model's input."""
     text = "\n".join(lines for change, lines in LINES.items() if change in changes)
     return text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
 
@@ -68,7 +68,7 @@ def config_of(changes: Changes) -> Config:
 
 
 def changes_of(settings: str) -> Changes:
-    """Return the changes of a config by its name, as the column `settings` of `records` has it."""
+    """Return the changes of a config. `settings`: its name in the column `settings` of `records`."""
     texts = dict(
         pair.split("=", 1) for pair in settings.split()
     )  # values of levers are plain words
@@ -111,12 +111,12 @@ def offered(
 def next_configs(
     rows: Mapping[Changes, Advice | None], values: Mapping[str, Sequence[str]]
 ) -> list[Changes]:
-    """Return the configs of the next stage, the user's own first; none if the race is over.
+    """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
-    A function of what is stored: `rows` has the advice on each measured config against the user's own, None for
-    one without a time. The first stage has each value alone, without those that compile. A later one has the
-    fastest config so far, all levers that help alone at once, and each config that differs from the fastest in
-    one lever, if they were not measured and hold no value that failed alone.
+    `rows` has the advice that compares each measured config with the user's own; None: it has no time. The first
+    stage has each value alone, without those that compile. A later stage has the fastest config so far and new
+    ones: all levers that help alone combined, and each config that differs from the fastest in one lever.
+    A new config was not measured, and has no value that failed alone.
     """
     if not rows:
         singles = [((lever, text),) for lever, texts in values.items() for text in texts]

@@ -155,8 +155,8 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step. A process may take half of `whole_s`, by default `left_s`, by default the
-    command's time left.
+    """Plan a new sweep of the step. A process may take half of `whole_s`, which defaults to `left_s`.
+    `left_s` defaults to the command's time left.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """

@@ -54,9 +54,9 @@ from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "race"
 UNTIL = UntilDecided(until="best", at_most=12)  # blocks
-LITTLE = 1.005  # of several configs within this ratio of the best one, the answer is that with fewest changes
+LITTLE = 1.005  # among configs within this ratio of the best, the answer is the one with the fewest changes
 LENGTHS = (200, 2_000, 20_000, 200_000, 2_000_000)
-IDLE = 0.25  # a larger share of a step in which the GPU waits comes first in the answer
+IDLE = 0.25  # if the GPU idles for a larger share of a step, the answer begins with that
 
 
 TIMES = """
@@ -102,13 +102,13 @@ class Raced:
 
 
 Rows = Mapping[Changes, Raced | str]
-"""What was raced, by its changes; a text: why a config has no time."""
+"""Result of each raced config, by its changes; a text is the reason that a config has no time."""
 
 
 def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Answer:
     """Race the levers, stage by stage, until no config is left to try or the minutes are over.
 
-    An unfinished race of this step goes on with the stages that are stored.
+    An unfinished race of this step resumes from its stored stages.
     """
     store = open_store(options.location)
     cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
@@ -173,7 +173,7 @@ def _planned(
 
 
 def stored_name(store: Store, options: AdviseOptions) -> str | None:
-    """Return the name of the step's newest race, which begins the id of each of its sweeps."""
+    """Return the name of the step's newest race, the prefix of its sweeps' ids; None if there is none."""
     cells = stored_cells(store, SUITE, options.workload)
     ids = (cell.sweep_id for cell in cells if cell.device != "cpu" and is_step(options, cell))
     return next((sweep_id.rpartition("-")[0] for sweep_id in ids), None)
@@ -277,7 +277,7 @@ def answer_of(
 
 
 def _jobs(asked: Mapping[Changes, Raced], steps: int | None = None) -> dict[Changes, float]:
-    """Return the seconds of a job by its config. The user's own counts as it ran beside the shortest one."""
+    """Return the seconds of a job by its config. The user's own time is from the sweep of the shortest job's config."""
     jobs = {each: row.job_s(steps or row.advice.job_steps) for each, row in asked.items()}
     if not jobs:
         return {OWN: 0.0}
@@ -286,7 +286,7 @@ def _jobs(asked: Mapping[Changes, Raced], steps: int | None = None) -> dict[Chan
 
 
 def _chosen(jobs: Mapping[Changes, float]) -> Changes:
-    """Return the config whose job is the shortest; of those within `LITTLE` of it, that with fewest changes."""
+    """Return the config with the fewest changes among those whose job is within `LITTLE` of the shortest."""
     near = [changes for changes in jobs if jobs[changes] <= LITTLE * min(jobs.values())]
     return min(near, key=lambda changes: (len(changes), jobs[changes]))
 
@@ -379,7 +379,7 @@ def _table(timed: Mapping[Changes, Raced], best: Changes) -> Section:
 
 
 def _lengths(asked: Mapping[Changes, Raced]) -> Section:
-    """Return the config with the shortest job for jobs of several lengths."""
+    """Return a table of the config to set in a job of each of LENGTHS steps."""
     rows = []
     for steps in LENGTHS:
         jobs = _jobs(asked, steps)

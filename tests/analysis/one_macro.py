@@ -28,7 +28,7 @@ def _with_macros() -> Connection:
 
 @contextmanager
 def macros(standing: Mapping[str, str] | None = None) -> Iterator[Connection]:
-    """Plain DuckDB with every macro. `standing`: tables that stand for the macros of these heads."""
+    """Yield plain DuckDB with every macro. `standing`: tables instead of macros, by the macro's head."""
     with _with_macros().cursor() as connection:
         connection.begin()
         for head, table in (standing or {}).items():

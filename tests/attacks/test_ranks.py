@@ -58,13 +58,13 @@ def test_killed_ranks_end_their_trials_alone_with_their_names(
 
 
 def _ranks(launch: Launch) -> list[int]:
-    """Processes of trials: a fork server forks two for each; for what comes before trials, one."""
+    """Return the processes of trials: a fork server forks two for a trial, one for other jobs."""
     forked = map(processes.children, launch.role("fork server"))
     return sorted(pid for pids in forked if len(pids) > 1 for pid in pids)
 
 
 def _ends(folder: Path) -> Counter[str]:
-    """How the trials ended: each has one record, and a fault names its rank."""
+    """Count how trials ended. Check that each has one record and that a fault names its rank."""
     parts = (folder / "results").rglob("*.parquet")
     rows = [row for part in parts for row in pq.read_table(part, columns=COLUMNS).to_pylist()]
     assert len(rows) == len({row["trial_id"] for row in rows}) == TRIALS

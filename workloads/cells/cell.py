@@ -33,7 +33,7 @@ class Cell:
     listed_shapes: tuple[ListedShape, ...] = ()
     """The shapes of a regime that reads them from a file."""
     ranks: str = ONE_RANK
-    """How many processes train together, each on a GPU of one host, as `2_ranks`."""
+    """Number of processes that train together, each on its own GPU of one host, as `2_ranks`."""
     placement: str = ""
     """`strides` if records from before this column ran a convolution in another layout."""
 

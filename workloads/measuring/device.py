@@ -25,7 +25,7 @@ class Device:
         return self.torch.type == "cuda"
 
     def synchronise(self) -> None:
-        """Wait for the device and, with several ranks, for those of the other ranks."""
+        """Wait for the device. With several ranks, rank 0 also waits until all ranks have done so."""
         if self.is_cuda:
             torch.cuda.synchronize()
         meet()

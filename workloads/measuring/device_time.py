@@ -22,7 +22,7 @@ GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of 
 MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
 BATCH_S = 0.03  # replays between two synchronises
 PROFILED_S = 0.3
-NCCL = "nccl"  # the names of its kernels begin so
+NCCL = "nccl"  # prefix of its kernels' names
 
 OF_RANKS = "a step over several ranks waits for the other GPUs"
 NOT_CAPTURABLE = "the step launches from several threads, or a compiler replays graphs of its own"
@@ -172,7 +172,7 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
     """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
 
-    Return the samples without NCCL's kernels, and the median milliseconds of those, in which a rank communicates
+    Return the samples without NCCL's kernels, and the median of NCCL's in milliseconds a step: a rank then communicates
     or waits for the others. Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start

@@ -1,6 +1,6 @@
 """The ranks of a trial: processes that train one model together, each with a GPU of its own.
 
-All ranks run the same code. What depends on time, such as how long a loop runs, is decided by rank 0's clock.
+All ranks run the same code. Rank 0's clock decides what depends on time, such as how long a loop runs.
 """
 
 import os
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WORD = 8  # bytes of a count
-STORED = ("NCCL_", "TORCH_SYMM_MEM_", "NVSHMEM_")  # variables of the libraries of ranks begin so
+STORED = ("NCCL_", "TORCH_SYMM_MEM_", "NVSHMEM_")  # prefixes of the stored variables
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 LOOPBACK = "lo"  # ranks of one host need no other network
 
 
 @dataclass(kw_only=True, slots=True)
 class Ranks:
-    """The ranks of a trial, as one of them sees them."""
+    """One rank's view of its trial: its number, and its links to the other ranks."""
 
     rank: int
     """Number of this process's rank."""
@@ -36,7 +36,7 @@ class Ranks:
     store: int
     """Descriptor of the file in memory through which ranks find each other."""
     counts: mmap
-    """How far each rank is, a number each: the smallest one is that of the rank for which the others wait."""
+    """Each rank's count of exchanges and forward passes; the others wait for the rank with the smallest count."""
     of: int
     """How many ranks there are."""
     _count: int = field(default=0, init=False)
@@ -59,7 +59,7 @@ class Ranks:
         return []
 
     def close(self) -> None:
-        """Close the links, in a process that is none of the ranks; with rank 0's also what all share."""
+        """Close the links in the process that forked the ranks; for rank 0, also close the shared file."""
         for link in self.links:
             link.close()
         if not self.rank:
@@ -77,7 +77,7 @@ class Ranks:
         os.environ[VISIBLE] = "".join(own)
 
     def join(self, device: "torch.device") -> None:
-        """Connect the ranks, through NCCL on GPUs and gloo on CPUs. From now on they go by one clock."""
+        """Connect the ranks, through NCCL on GPUs and gloo on CPUs. Afterwards all ranks use rank 0's clock."""
         import torch
         from torch import distributed
 
@@ -101,8 +101,8 @@ class Ranks:
         return model
 
     def leave(self) -> None:
-        """Take the process out of the ranks' common clock and synchronising. Their connection ends with the process:
-        gloo's, if ended earlier, sometimes never returns: in 2 of 36 pairs of torch 2.13.
+        """Return the process to its own clock; it no longer synchronises with other ranks. The process group ends with
+        the process: ending gloo's group earlier never returned in 2 of 36 pairs of ranks (torch 2.13).
         """
         global _together
         _together = None
@@ -151,7 +151,7 @@ def variables_of_ranks(environment: Mapping[str, str] = os.environ) -> dict[str,
 
 
 _together: Ranks | None = None
-"""The ranks by whose common clock this process goes; None: it goes by its own."""
+"""Ranks with which this process shares rank 0's clock; None: it uses its own clock."""
 
 
 def agreed(read: Callable[[], T]) -> T:
@@ -171,6 +171,6 @@ def now() -> float:
 
 
 def meet() -> None:
-    """Wait at rank 0 until all ranks are here. The others go on, until they need rank 0's clock."""
+    """Wait, at rank 0, until all ranks have called this. Other ranks go on until they next read rank 0's clock."""
     if _together is not None:
         _together.gather(None)

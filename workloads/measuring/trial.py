@@ -132,7 +132,7 @@ def run_trial(
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said(pid=os.getpid()))
-    if ranks is not None:  # each rank checks what it runs alone, by plans that its process keeps
+    if ranks is not None:  # each rank checks the step alone; its process keeps the plans it chose
         context, is_first = replace(context, distribute=None), not ranks.rank
         del step
         gc.collect()  # a distributed model refers to itself

@@ -69,7 +69,7 @@ class LoggedChoice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankResult:
-    """What one rank of a trial over several GPUs measured. Of the trial's wall time all ranks have the same."""
+    """Values that one rank of a trial over several GPUs measured. All ranks share the trial's wall time."""
 
     rank: Annotated[int, "from 0"]
     gpu_uuid: Annotated[str | None, "its GPU; null: a CPU"]

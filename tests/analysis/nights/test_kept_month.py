@@ -112,7 +112,7 @@ def month() -> tuple[History, dict[SeriesKey, list[float]]]:
 
 
 def until(whole: History, night: int) -> History:
-    """Return what is known on a night: of the nights that are like it."""
+    """Return the history up to a night, with the points of nights that have its `in_turns`."""
     nights = whole.nights[: night + 1]
     like = [place for place, each in enumerate(nights) if each.in_turns == nights[-1].in_turns]
     series = [

@@ -1,4 +1,4 @@
-"""A trial over two ranks, through gloo or, on GPUs, NCCL: they train one model, and a rank that fails ends the trial with its name."""
+"""Trials over two ranks, through NCCL on GPUs, else gloo: they train one model; a failed rank ends it, by name."""
 
 import os
 from pathlib import Path

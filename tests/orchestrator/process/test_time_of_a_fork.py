@@ -20,7 +20,7 @@ NOW = [100.0]
 
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """One that began at 100 s, with 60 s, and whose pipes are ours."""
+    """A forked process that began at 100 s and has 60 s; the test holds its pipes."""
     NOW[0] = 100.0
     monkeypatch.setattr(forked, "monotonic", lambda: NOW[0])
     replies, written = os.pipe()

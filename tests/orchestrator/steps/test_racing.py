@@ -176,7 +176,7 @@ def test_a_long_start_pays_in_a_long_job_alone_and_what_fails_is_named() -> None
 
 
 class Cut(FakeMachine):
-    """The power is cut when the second stage begins."""
+    """A machine on which Ctrl-C comes as the second stage begins."""
 
     @contextmanager
     def opened(self, *given: Any) -> Iterator[RunSession]:

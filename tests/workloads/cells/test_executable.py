@@ -1,4 +1,4 @@
-"""An execution, or a number of ranks, that cannot run a cell is refused before anything is measured, with the thing named."""
+"""Executions and numbers of ranks that cannot run a cell are refused, by name, before anything is measured."""
 
 from dataclasses import replace
 from typing import Any
