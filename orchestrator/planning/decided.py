@@ -1,7 +1,7 @@
 """Standing of a cell in an until-decided sweep: whether the cell gets a further block."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.engine.settings import config_name, texts_of
@@ -54,6 +54,8 @@ class Standing:
     """How far one cell is decided, over all its contrasts."""
 
     states: Sequence[ContrastState]
+    stays: str = ""
+    """Name of a config that a race never leaves out: a job is compared with it."""
 
     @property
     def is_open(self) -> bool:
@@ -71,7 +73,8 @@ class Standing:
     @property
     def out(self) -> frozenset[str]:
         """Names of the configs that get no further block in a race."""
-        return frozenset(state.other_settings for state in self.states if state.state == OUT)
+        out = frozenset(state.other_settings for state in self.states if state.state == OUT)
+        return out - {self.stays}
 
     @property
     def recorded_blocks(self) -> int:
@@ -95,7 +98,9 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
     values = {"min_effect": session.min_effect, "one_sided": session.one_sided}
     configs = session.plan.configs()
-    return _by_cell(_tested(store, sweep_id, contrasts, configs, session.of_cells, **values))
+    cells = _by_cell(_tested(store, sweep_id, contrasts, configs, session.of_cells, **values))
+    stays = "" if session.job is None else name_of(Config())
+    return {cell_id: replace(standing, stays=stays) for cell_id, standing in cells.items()}
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:

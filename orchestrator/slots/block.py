@@ -248,7 +248,9 @@ class Block:
 
     def _in_turns(self, members: list[Running]) -> Iterator[RunRecord]:
         seed = members[0].trial.seed
-        is_alone = members[0].trial.cell.rank_count == 1  # several ranks would share the turn's CPUs
+        is_alone = (
+            members[0].trial.cell.rank_count == 1
+        )  # several ranks would share the turn's CPUs
         confined = is_alone and all(member.busy_cpus <= ONE_CPU for member in members)
         cpus = self._slot.turn_cpus() if confined else ()
         for member in members:

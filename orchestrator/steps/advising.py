@@ -25,7 +25,7 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.steps.advice_text import Answered, Kept, answer_of, job_table
 from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, is_step, plan_step, suite_of
-from cudnn_sweep.orchestrator.steps.racing import race, stored_name, stored_race
+from cudnn_sweep.orchestrator.steps.racing import race, stored_names, stored_race
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
@@ -48,12 +48,14 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
 
     Without a GPU, the step's newest stored GPU measurement answers; if there is none, a step is timed on the CPU.
     """
+    of_race = {"levers": options.levers != "benchmark" and options.levers, "allow": options.allow}
+    for name, given in {**of_race, "same-bits": options.same_bits}.items():
+        if given and not options.races:
+            raise SpecError(f"--{name}: allowed only if several levers are raced")
     if options.reference:
         return _from_reference(options)
     if options.from_store:
         return _from_store(options)
-    if options.same_bits and not options.races:
-        raise SpecError("--same-bits: allowed only where several levers are raced")
     suite = suite_to_compare(options, kept_rules(options.freeze))
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
@@ -152,7 +154,7 @@ def _from_reference(options: AdviseOptions) -> Answer:
 def has_measured(options: AdviseOptions) -> bool:
     """Return whether the results have a measurement of this step on a GPU."""
     store = open_store(options.location)
-    races = options.races and stored_name(store, options) is not None
+    races = options.races and bool(stored_names(store, options))
     return races or _newest(store, options, on_gpu=True) is not None
 
 

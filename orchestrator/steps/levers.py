@@ -1,6 +1,6 @@
 """Levers: the settings that `sweep advise` races, the configs of each stage, and the lines to paste."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.engine.settings import besides_usual
@@ -37,14 +37,20 @@ torch.cuda.current_stream().wait_stream(side)
 optimizer.zero_grad(set_to_none=True)                # if it trains; Adam: capturable=True
 with torch.cuda.graph(graph := torch.cuda.CUDAGraph()): loss = step(static)
 static.copy_(batch); graph.replay()                  # these two for each further batch"""
+FLOAT32 = (
+    "torch.backends.cudnn.conv.fp32_precision = torch.backends.cudnn.rnn.fp32_precision = '{}'"
+)
+AUTOCAST = (
+    "model.forward = torch.autocast('cuda', torch.{})(model.forward)  # the loss under it, too{}"
+)
 LINES: Mapping[tuple[str, str], str] = {
     ("benchmark", "true"): "torch.backends.cudnn.benchmark = True",
-    ("precision", "fp32"): "torch.backends.cudnn.conv.fp32_precision = 'ieee'",
-    ("precision", "tf32"): "torch.backends.cudnn.conv.fp32_precision = 'tf32'",
+    ("precision", "fp32"): FLOAT32.format("ieee"),
+    ("precision", "tf32"): FLOAT32.format("tf32"),
     ("precision", "bf16"): "model, batch = model.bfloat16(), batch.bfloat16()",
     ("precision", "fp16"): "model, batch = model.half(), batch.half()",
-    ("precision", "amp_bf16"): "with torch.autocast('cuda', torch.bfloat16): loss = ...",
-    ("precision", "amp_fp16"): "with torch.autocast('cuda', torch.float16): loss = ...  # scaled",
+    ("precision", "amp_bf16"): AUTOCAST.format("bfloat16", ""),
+    ("precision", "amp_fp16"): AUTOCAST.format("float16", "; scale the loss"),
     ("layout", "contiguous"): "# leave out .to(memory_format=...)",
     ("layout", "channels_last"): (
         "model, batch = (part.to(memory_format={channels_last}) for part in (model, batch))"
@@ -56,10 +62,16 @@ LINES: Mapping[tuple[str, str], str] = {
 """Lines to paste for each value, in the order in which a program needs them."""
 
 
-def lines_of(changes: Changes, dimensions: int) -> list[str]:
+def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[str]:
     """Return the lines to paste. `dimensions`: number of dimensions of the model's input."""
     text = "\n".join(lines for change, lines in LINES.items() if change in changes)
-    return text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
+    lines = text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
+    if "precision" in dict(changes) and options.precision not in ("fp32", "tf32"):
+        lines.insert(0, f"# leave out what gives {options.precision} now")
+    if options.inputs:
+        lines.insert(0, "# batch stands for each of the model's inputs")
+    is_inference = options.direction == "inference"
+    return [line for line in lines if not (is_inference and line.startswith("optimizer."))]
 
 
 def config_of(changes: Changes) -> Config:
@@ -81,35 +93,53 @@ def name_of(changes: Changes) -> str:
     )
 
 
-def offered(
-    options: AdviseOptions, cell: Cell, machine: Survey
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the values to race by lever, and why others are left out. Raises SpecError for unknown names."""
+def named_values(options: AdviseOptions) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the values that the options name, by lever, and the allowed precisions. Raises SpecError."""
     levers = options.levers.split(",") if options.levers else [*VALUES]
     allowed = options.allow.split(",") if options.allow else []
     for option, names, known in (("levers", levers, VALUES), ("allow", allowed, PRECISIONS)):
         if wrong := [name for name in names if name not in known]:
             raise SpecError(f"--{option}: found {wrong[0]!r}, allowed: {', '.join(known)}")
-    values: dict[str, list[str]] = {}
+    levers = list(dict.fromkeys([*levers, *["precision"] * bool(allowed)]))
+    own = {lever: getattr(options, lever, EAGER) for lever in levers}
+    return {
+        lever: [
+            text
+            for text in VALUES[lever]
+            if text != own[lever] and (lever != "precision" or text in allowed)
+        ]
+        for lever in levers
+    }, allowed
+
+
+def offered(
+    options: AdviseOptions, cell: Cell, machine: Survey
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the values to race by lever, and why others are left out. Raises SpecError for unknown names, or if
+    nothing is left to race.
+    """
+    values, allowed = named_values(options)
     out: dict[str, str] = {}
-    for lever in dict.fromkeys([*levers, *["precision"] * bool(allowed)]):
-        own = getattr(options, lever, EAGER)
-        for text in VALUES[lever]:
-            if text == own or (lever == "precision" and text not in allowed):
-                continue
-            if lever == "layout" and len(cell.input_shape) not in CHANNELS_LAST:
-                out[text] = f"an input of {len(cell.input_shape)} dimensions has one layout"
-            elif lever == "execution" and (fault := _fault(cell, text, machine)):
-                out[text] = fault
-            else:
-                values.setdefault(lever, []).append(text)
-    if "precision" not in values:
+    for lever, text in [(lever, text) for lever, texts in values.items() for text in texts]:
+        if lever == "layout" and len(cell.input_shape) not in CHANNELS_LAST:
+            out[text] = f"an input of {len(cell.input_shape)} dimensions has one layout"
+        elif fault := fault_of(((lever, text),), cell, machine):
+            out[text] = fault
+    left = {lever: [text for text in texts if text not in out] for lever, texts in values.items()}
+    if not any(left.values()):
+        why = (
+            "; ".join(f"{text}: {why}" for text, why in out.items()) or "a precision needs --allow"
+        )
+        raise SpecError(f"nothing to race: {why}")
+    if not allowed:
         out["another precision"] = "not raced without --allow, such as --allow amp_bf16"
-    return values, out
+    return {lever: texts for lever, texts in left.items() if texts}, out
 
 
 def next_configs(
-    rows: Mapping[Changes, Advice | None], values: Mapping[str, Sequence[str]]
+    rows: Mapping[Changes, Advice | None],
+    values: Mapping[str, Sequence[str]],
+    can_run: Callable[[Changes], bool] = lambda changes: True,
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
@@ -120,7 +150,8 @@ def next_configs(
     """
     if not rows:
         singles = [((lever, text),) for lever, texts in values.items() for text in texts]
-        return [OWN, *(single for single in singles if not _compiles(single))][:MOST]
+        quick = [single for single in singles if not _compiles(single)]
+        return [OWN, *(quick or singles)][:MOST]
     timed = {changes: row for changes, row in rows.items() if row is not None}
     own_ms = [row.baseline_ms for row in timed.values()]
     times = {OWN: min(own_ms, default=0.0)} | {
@@ -135,7 +166,11 @@ def next_configs(
             helping[lever] = min((row.step_ratio, text), helping.get(lever, (1.0, "")))
     together = tuple(sorted((lever, text) for lever, (_, text) in helping.items()))
     nearby = dict.fromkeys([together, *_neighbours(best, values)])
-    new = [each for each in nearby if each not in {OWN, *rows} and not failed & {*each}]
+    new = [
+        each
+        for each in nearby
+        if each not in {OWN, *rows} and not failed & {*each} and can_run(each)
+    ]
     return list(dict.fromkeys([OWN, best, *new]))[:MOST] if new else []
 
 
@@ -151,9 +186,13 @@ def _compiles(changes: Changes) -> bool:
     return EXECUTIONS[dict(changes).get("execution", EAGER)].compiles
 
 
-def _fault(cell: Cell, execution: str, machine: Survey) -> str | None:
-    config = Config(execution=execution)
+def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
+    """Return why a config cannot run the step; None if it can, or if only a trial would show why not."""
     environment, traits = machine.environment, machine.workloads[cell.workload]
     return execution_fault(
-        cell, config, traits, device=environment.device, compiler=machine.compiler
+        cell,
+        config_of(changes),
+        traits,
+        device=environment.device,
+        compiler=machine.compiler,
     )

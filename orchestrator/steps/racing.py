@@ -2,7 +2,7 @@
 
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -16,6 +16,7 @@ from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.results.contrast import USUAL
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.analysis.words import (
+    GIB,
     clock,
     duration,
     interval,
@@ -34,13 +35,14 @@ from cudnn_sweep.orchestrator.steps.levers import (
     Changes,
     changes_of,
     config_of,
+    fault_of,
     lines_of,
     name_of,
+    named_values,
     next_configs,
     offered,
 )
 from cudnn_sweep.orchestrator.steps.one_step import (
-    LEAST_S,
     is_step,
     left_of_minutes_s,
     plan_step,
@@ -53,6 +55,10 @@ from cudnn_sweep.workloads.cells.suite import UntilDecided
 from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "race"
+TIME_IS_UP = "the minutes are over"
+WHOLE_S = (
+    600.0  # half of it is a process's time limit, which is part of a plan: whatever --minutes says
+)
 UNTIL = UntilDecided(until="best", at_most=12)  # blocks
 LITTLE = 1.005  # among configs within this ratio of the best, the answer is the one with the fewest changes
 LENGTHS = (200, 2_000, 20_000, 200_000, 2_000_000)
@@ -88,12 +94,17 @@ class Raced:
     own: "Times"
 
     @property
-    def runs(self) -> bool:
-        return self.advice.ratio is not None and self.advice.advice not in (DOES_NOT_FIT, FAILS)
-
-    @property
     def keeps_bits(self) -> bool:
         return bool(0 < self.advice.blocks == self.advice.blocks_with_same_bits)
+
+    def refused(self, options: AdviseOptions) -> str | None:
+        """Return why the answer may not be this config; None if it may."""
+        row, limit = self.advice, options.memory_limit
+        if row.candidate_failed > row.baseline_failed and row.advice in (DOES_NOT_FIT, FAILS):
+            return str(row.advice)
+        if limit is not None and (row.candidate_first_bytes or 0) > limit * GIB:
+            return f"needs {size(row.candidate_first_bytes)}"
+        return "other bits" if options.same_bits and not self.keeps_bits else None
 
     def job_s(self, steps: int, *, is_own: bool = False) -> float:
         """Return the seconds of a job of so many steps, its start included, with this config or the user's own."""
@@ -115,39 +126,62 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     values, left_out = offered(options, cell, machine)
     limit = f"{options.limit_minutes:g} minutes"
     say(console, f"Racing {', '.join(values)} on {machine.environment.gpu}, for at most {limit}.")
-    name = stored_name(store, options)
-    if name is None or not _goes_on(store, options, machine, name, values):
-        name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+    def following(rows: Rows) -> list[Changes]:
+        advices = _advices(rows, options)
+        return next_configs(advices, values, lambda each: fault_of(each, cell, machine) is None)
+
+    new = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    stored = stored_names(store, options)
+    name = next((n for n in stored if _goes_on(store, options, machine, n, following)), new)
     rows: dict[Changes, Raced | str] = {}
+    cut = ""
     for stage in count(1):
-        configs = next_configs(_advices(rows), values)
-        is_cut = bool(configs) and left_of_minutes_s(options) < LEAST_S
-        if not configs or is_cut:
+        configs = following(rows)
+        if not configs or isinstance(rows.get(OWN), str):
             break
         planned = _planned(options, machine, configs, f"{name}-{stage}")
         least_s = planned.chosen.first_look().estimated_s(1, gpu=True)
+        if stage > 1 and left_of_minutes_s(options) < least_s / UNTIL.looks[0]:
+            cut = TIME_IS_UP
+            break
         least = f"about {duration(least_s)} to the first look"
         say(console, f"Stage {stage}: {', '.join(map(name_of, configs))}; {least}.")
         ran = run_sweep(planned, place, console)
-        rows |= results_of(options, ran.store, f"{name}-{stage}")
-        is_cut = not ran.is_complete
-        if is_cut:
+        rows = _joined(rows, results_of(options, ran.store, f"{name}-{stage}"))
+        if not ran.is_complete:
             ran.check_not_stopped(is_decided=bool(rows))
+            cut = ran.progress.stopped or TIME_IS_UP
             break
-    return answer_of(options, rows, name, left_out, is_cut=is_cut)
+    return answer_of(options, rows, name, left_out, cut=cut)
 
 
 def stored_race(options: AdviseOptions) -> Answer | None:
     """Answer from the newest stored race of this step; None if there is none."""
     store = open_store(options.location)
-    name = stored_name(store, options)
-    if name is None:
-        return None
-    rows: dict[Changes, Raced | str] = {}
-    for sweep_id in sorted(store.sweep_ids()):
-        if sweep_id.rpartition("-")[0] == name:
-            rows |= results_of(options, store, sweep_id)
-    return answer_of(options, rows, name, {}, is_cut=False)
+    for name in stored_names(store, options):
+        ids = [each for each in store.sweep_ids() if each.rpartition("-")[0] == name]
+        rows: dict[Changes, Raced | str] = {}
+        for sweep_id in sorted(ids, key=lambda each: int(each.rpartition("-")[2])):
+            rows = _joined(rows, results_of(options, store, sweep_id))
+        values, _ = named_values(options)
+        wanted = {
+            changes: row
+            for changes, row in rows.items()
+            if all(text in values.get(lever, ()) for lever, text in changes)
+        }
+        return answer_of(options, wanted, name, {}, cut="")
+    return None
+
+
+def _joined(rows: Rows, newer: Rows) -> dict[Changes, Raced | str]:
+    """Return rows of both; a stage that was cut takes no row with times away."""
+    kept = {
+        changes: row
+        for changes, row in newer.items()
+        if isinstance(row, Raced) or not isinstance(rows.get(changes), Raced)
+    }
+    return {**rows, **kept}
 
 
 def _planned(
@@ -166,17 +200,17 @@ def _planned(
         machine,
         suite_name=SUITE,
         job=options.job,
-        whole_s=60 * options.limit_minutes,
+        whole_s=WHOLE_S,
     )
     named = replace(planned.request.options, new=False, sweep_id=sweep_id)
     return replace(planned, request=replace(planned.request, options=named))
 
 
-def stored_name(store: Store, options: AdviseOptions) -> str | None:
-    """Return the name of the step's newest race, the prefix of its sweeps' ids; None if there is none."""
+def stored_names(store: Store, options: AdviseOptions) -> list[str]:
+    """Return the names of the step's races, the newest first: each begins the ids of its sweeps."""
     cells = stored_cells(store, SUITE, options.workload)
     ids = (cell.sweep_id for cell in cells if cell.device != "cpu" and is_step(options, cell))
-    return next((sweep_id.rpartition("-")[0] for sweep_id in ids), None)
+    return list(dict.fromkeys(sweep_id.rpartition("-")[0] for sweep_id in ids))
 
 
 def _goes_on(
@@ -184,13 +218,13 @@ def _goes_on(
     options: AdviseOptions,
     machine: Survey,
     name: str,
-    values: Mapping[str, Sequence[str]],
+    following: Callable[[Rows], list[Changes]],
 ) -> bool:
     """Return whether a stored race is unfinished, with the levers, hardware and software of this command."""
     states = {state.sweep_id: state for state in store.sweeps()}
     rows: dict[Changes, Raced | str] = {}
     for stage in count(1):
-        configs = next_configs(_advices(rows), values)
+        configs = following(rows)
         if not configs:
             return False
         planned, state = _planned(options, machine, configs), states.get(f"{name}-{stage}")
@@ -200,7 +234,7 @@ def _goes_on(
             return False
         if lacks(store, state, planned.chosen):
             return True
-        rows |= results_of(options, store, state.sweep_id)
+        rows = _joined(rows, results_of(options, store, state.sweep_id))
     raise AssertionError("a race has an end")
 
 
@@ -215,13 +249,13 @@ def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Chan
     with open_database(store, sweep_id) as database:
         found = [Times(**row) for row in database.query(TIMES).to_pylist()]
     times = {changes_of(row.settings): row for row in found}
-    return {
-        changes: Raced(advice=by_changes[changes], l2_error=row.l2_error, own=times[OWN])
-        if changes in by_changes
-        else (row.message or "no block has its time").splitlines()[0]
-        for changes, row in times.items()
-        if changes != OWN
-    }
+    rows: dict[Changes, Raced | str] = {}
+    for changes, row in times.items():
+        if changes in by_changes and changes != OWN:
+            rows[changes] = Raced(advice=by_changes[changes], l2_error=row.l2_error, own=times[OWN])
+        elif row.wall_ms is None and row.message:
+            rows[changes] = row.message.splitlines()[0]
+    return rows
 
 
 def answer_of(
@@ -230,31 +264,33 @@ def answer_of(
     name: str,
     left_out: Mapping[str, str],
     *,
-    is_cut: bool,
+    cut: str,
 ) -> Answer:
+    """Return the answer from what was raced. `cut`: why the race ended early; empty if nothing is left to try."""
     timed = {changes: row for changes, row in rows.items() if isinstance(row, Raced)}
-    asked = {
-        changes: row
-        for changes, row in timed.items()
-        if row.runs and (row.keeps_bits or not options.same_bits)
-    }
+    refused = {changes: why for changes, row in timed.items() if (why := row.refused(options))}
+    asked = {changes: row for changes, row in timed.items() if changes not in refused}
     best = _chosen(_jobs(asked))
-    lines = lines_of(best, _dimensions(timed))
+    lines = lines_of(best, _dimensions(timed), options)
     sweeps = f"{name}-*"
-    failures = [
-        f"{name_of(changes)}: {row}" for changes, row in rows.items() if isinstance(row, str)
-    ]
-    facts = list(_facts(options, timed, best, left_out, failures, is_cut=is_cut))
+    out = {name_of(changes): row for changes, row in rows.items() if isinstance(row, str)}
+    out |= {name_of(changes): why for changes, why in refused.items()} | {**left_out}
+    facts = list(_facts(timed, best, out, cut))
     again = ("Without measuring again", options.again)
-    more = [("Goes on", options.command())] if is_cut else []
+    minutes = f" --minutes {options.minutes:g}" if options.minutes else ""
+    more = [("Resume", options.command() + minutes)] if cut else []
     query = [options.program, "query", "failures", *options.where(), "--sweep-id", sweeps]
     return Answer(
         kind="advise",
         subject=options.workload,
-        state=_state(asked.get(best), timed, is_cut=is_cut),
-        headline=_headline(options, asked.get(best), best, bool(timed)),
+        state=_state(asked.get(best), timed, cut),
+        headline=_headline(options, asked.get(best), best, bool(timed), cut),
         paste=lines,
-        sections=[Section(rows=facts), *([_table(timed, best), _lengths(asked)] if timed else ())],
+        sections=[
+            Section(rows=facts),
+            *([_table(timed, best)] if timed else ()),
+            *([_lengths(asked)] if asked else ()),
+        ],
         commands=[*more, again] if timed else [("Next", shlex.join(query))],
         values={
             "sweep_id": sweeps,
@@ -270,7 +306,7 @@ def answer_of(
                 for changes, row in rows.items()
             ],
             "left_out": dict(left_out),
-            "is_cut": is_cut,
+            "cut": cut,
             "again": options.again,
         },
     )
@@ -291,18 +327,21 @@ def _chosen(jobs: Mapping[Changes, float]) -> Changes:
     return min(near, key=lambda changes: (len(changes), jobs[changes]))
 
 
-def _state(row: Raced | None, timed: Mapping[Changes, Raced], *, is_cut: bool) -> State:
+def _state(row: Raced | None, timed: Mapping[Changes, Raced], cut: str) -> State:
     if not timed:
         return "does not run"
-    is_sure = not is_cut if row is None else row.advice.ratio_high < 1
+    is_sure = not cut if row is None else row.advice.ratio_high < 1
     return "fine" if is_sure else "cannot tell"
 
 
-def _headline(options: AdviseOptions, row: Raced | None, best: Changes, has_times: bool) -> str:
+def _headline(
+    options: AdviseOptions, row: Raced | None, best: Changes, has_times: bool, cut: str
+) -> str:
     if not has_times:
         return f"{options.workload} does not run here."
     if row is None:
-        return "Leave it as it is: nothing that was raced makes your job shorter."
+        so_far = "so far " * bool(cut)
+        return f"Leave it as it is: {so_far}nothing that may be set makes your job shorter."
     job = row.advice
     if job.ratio_high >= 1:
         return f"Undecided: so far {name_of(best)} is the fastest."
@@ -313,13 +352,7 @@ def _headline(options: AdviseOptions, row: Raced | None, best: Changes, has_time
 
 
 def _facts(
-    options: AdviseOptions,
-    timed: Mapping[Changes, Raced],
-    best: Changes,
-    left_out: Mapping[str, str],
-    failures: Sequence[str],
-    *,
-    is_cut: bool,
+    timed: Mapping[Changes, Raced], best: Changes, out: Mapping[str, str], cut: str
 ) -> Iterator[tuple[str, str]]:
     row = timed.get(best)
     own = next((each.own for each in timed.values()), None)
@@ -347,17 +380,16 @@ def _facts(
         if job.candidate_first_bytes and job.baseline_first_bytes:
             text = f"{size(job.candidate_first_bytes)} instead of {size(job.baseline_first_bytes)}"
             yield "Memory", text
-        same = "the same bits" if row.keeps_bits else "other bits"
-        yield "Results", f"{same} as your config"
+        same = "the same bits as" if row.keeps_bits else "other bits than"
+        same = same if job.baseline_results else "not compared with"
+        yield "Results", f"{same} your config's"
         if row.l2_error is not None and row.own.l2_error is not None:
             errors = f"{number(row.l2_error)} instead of {number(row.own.l2_error)}"
             yield "Error", f"{errors}, relative to float64"
-    if failures:
-        yield "Failed", "; ".join(failures)
-    for number_of, (value, why) in enumerate(left_out.items()):
-        yield "" if number_of else "Left out", f"{value}: {why}"
-    if is_cut:
-        yield "Cut", "the minutes are over; the same command goes on"
+    for place, (value, why) in enumerate(out.items()):
+        yield "" if place else "Left out", f"{value}: {why}"
+    if cut:
+        yield "Cut", f"{cut}; the same command resumes the race"
 
 
 def _table(timed: Mapping[Changes, Raced], best: Changes) -> Section:
@@ -388,8 +420,12 @@ def _lengths(asked: Mapping[Changes, Raced]) -> Section:
     return Section(head=["steps", "set", "take", "as it is"], rows=rows)
 
 
-def _advices(rows: Mapping[Changes, Raced | str]) -> dict[Changes, Advice | None]:
-    return {each: row.advice if isinstance(row, Raced) else None for each, row in rows.items()}
+def _advices(rows: Rows, options: AdviseOptions) -> dict[Changes, Advice | None]:
+    """Return the advice on each config; None for one that the answer may not be."""
+    return {
+        changes: row.advice if isinstance(row, Raced) and not row.refused(options) else None
+        for changes, row in rows.items()
+    }
 
 
 def _dimensions(timed: Mapping[Changes, Raced]) -> int:

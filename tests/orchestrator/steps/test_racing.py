@@ -16,6 +16,7 @@ from rich.console import Console
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.planning.decided import Standing
 from cudnn_sweep.orchestrator.running.run_sweep import RunSession
 from cudnn_sweep.orchestrator.steps.advising import advise
 from cudnn_sweep.orchestrator.steps.levers import (
@@ -28,6 +29,7 @@ from cudnn_sweep.orchestrator.steps.levers import (
     lines_of,
     next_configs,
 )
+from cudnn_sweep.orchestrator.steps.racing import Raced, Times, _joined
 from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
@@ -114,6 +116,13 @@ def test_a_value_that_fails_alone_is_in_no_later_config() -> None:
     assert later == [OWN, LAST, tuple(sorted(LAST + ON)), tuple(sorted(LAST + COMPILE))]
 
 
+def test_a_config_that_cannot_run_is_left_out_before_it_is_planned() -> None:
+    rows: dict[Changes, Any] = {ON: advised(9.0), LAST: advised(8.0), GRAPH: advised(5.0)}
+    together = tuple(sorted(GRAPH + LAST + ON))
+    assert next_configs(rows, OFFERED)[2] == together
+    assert together not in next_configs(rows, OFFERED, lambda changes: changes != together)
+
+
 def test_the_race_is_over_once_no_neighbour_of_the_best_is_left() -> None:
     rows: dict[Changes, Any] = {
         ON: advised(11, high=1.2),
@@ -138,9 +147,39 @@ def test_a_config_and_its_changes_are_one_another() -> None:
 
 def test_each_value_has_lines_to_paste_and_volumes_their_own_format() -> None:
     assert {(lever, text) for lever, texts in VALUES.items() for text in texts} == LINES.keys()
-    (volumes,) = lines_of(LAST, dimensions=5)
+    (volumes,) = lines_of(LAST, 5, AdviseOptions(**STEP))
     assert "torch.channels_last_3d" in volumes
-    assert lines_of(GRAPH + ON, dimensions=4)[0] == "torch.backends.cudnn.benchmark = True"
+    assert (
+        lines_of(GRAPH + ON, 4, AdviseOptions(**STEP))[0] == "torch.backends.cudnn.benchmark = True"
+    )
+
+
+def test_lines_fit_an_inference_step_and_a_precision_that_is_left() -> None:
+    inference = AdviseOptions(**STEP, direction="inference", precision="bf16")
+    lines = lines_of(GRAPH, 4, inference)
+    assert not any(line.startswith("optimizer.") for line in lines)
+    assert lines[0].startswith("static")
+    assert lines_of((("precision", "tf32"),), 4, inference)[0] == "# leave out what gives bf16 now"
+
+
+def test_a_stage_that_was_cut_takes_no_times_away() -> None:
+    row = Raced(advice=advised(5.0), l2_error=None, own=Times())
+    assert _joined({GRAPH: row}, {GRAPH: "cut", ON: "fails"}) == {GRAPH: row, ON: "fails"}
+    assert _joined({ON: "fails"}, {ON: row}) == {ON: row}
+
+
+def test_the_users_own_config_stays_in_a_race_for_a_job() -> None:
+    state = SimpleNamespace(state="raced_out", other_settings="benchmark=false")
+    states: Any = [state, SimpleNamespace(state="raced_out", other_settings="benchmark=true")]
+    assert Standing(states=states).out == {"benchmark=false", "benchmark=true"}
+    assert Standing(states=states, stays="benchmark=false").out == {"benchmark=true"}
+
+
+def test_an_own_config_that_fails_is_named_with_its_reason() -> None:
+    place = machine(FakeEffect(where={"benchmark": "false"}, status="out_of_memory"))
+    code, answer, _ = answered(place, levers="benchmark,layout")
+    assert code == ExitCode.DOES_NOT_RUN
+    assert answer["configs"][0]["failure"] == "the script says so"
 
 
 @pytest.mark.slow
@@ -207,7 +246,9 @@ def test_a_race_that_was_cut_goes_on_and_other_levers_race_anew(tmp_path: Path) 
     [
         ({"levers": "benchmark,speed"}, "--levers: found 'speed', allowed: benchmark, layout"),
         ({"allow": "int8"}, "--allow: found 'int8', allowed: fp32, tf32"),
-        ({"levers": "benchmark", "same_bits": True}, "--same-bits: allowed only where"),
+        ({"levers": "precision"}, "nothing to race: a precision needs --allow"),
+        ({"ranks": 8, "levers": "layout"}, "--levers: allowed only if several levers are raced"),
+        ({"levers": "benchmark", "same_bits": True}, "--same-bits: allowed only if"),
     ],
 )
 def test_unknown_names_are_refused(changes: dict[str, Any], message: str) -> None:
