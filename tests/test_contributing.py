@@ -70,7 +70,11 @@ def test_every_kind_of_thing_has_a_sample_of_at_most_ten_lines() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "others", ["not test", pytest.param(f"not ({' or '.join(LONG)})", marks=pytest.mark.long)]
+    "others",
+    [
+        pytest.param("not test", marks=pytest.mark.long),
+        pytest.param(f"not ({' or '.join(LONG)})", marks=pytest.mark.long),
+    ],
 )
 def test_samples_pass_the_tests_of_all_that_is_bundled(
     package_copy: "PackageCopy", others: str

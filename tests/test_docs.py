@@ -87,9 +87,15 @@ def test_pages_stay_short() -> None:
 SLOW = ("README.md", *GENERATE["PAGES"], "docs/questions.md")
 
 
+LONG, SLOW_MARK = [pytest.mark.long], [pytest.mark.slow]
+
+
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in GENERATED],
+    [
+        pytest.param(name, marks=LONG if "claims" in name else SLOW_MARK * (name in SLOW))
+        for name in GENERATED
+    ],
 )
 def test_generated_document_is_up_to_date(name: str) -> None:
     assert (ROOT / name).read_text() == GENERATED[name](), f"{name} is stale: run `make docs`"

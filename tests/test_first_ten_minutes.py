@@ -38,8 +38,10 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
     here = tmp_path / "segmenter"
     here.mkdir()
     (here / "my_nets.py").write_text((ROOT / "docs/examples/segmenter/my_nets.py").read_text())
-    first_screen = FIRST_SCREEN.findall((ROOT / "README.md").read_text().partition("\n## Start")[2])
-    assert [command.split()[1] for command in first_screen] == ["advise", "freeze", "audit"]
+    readme = (ROOT / "README.md").read_text().partition("\n## For your own network")[2]
+    first_screen = FIRST_SCREEN.findall(readme)
+    commands = [command.split()[1] for command in first_screen]
+    assert commands == ["advise", "advise", "freeze", "audit"]
     told: dict[str, str] = {}
     audited = ""
     todo = [*first_screen, TRACE]

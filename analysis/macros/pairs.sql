@@ -93,15 +93,13 @@ select
     status = 'ok' as ok,
     coalesce(in_turns, false) as took_turns,
     coalesce(compute_cache, 'none') as cache,
-    -- trials stay small until they are paired: no lists of structs
     -- a compiler that makes CUDA graphs records them in the second call
-    if(
-        execution in ('reduce_overhead', 'max_autotune'),
-        list_transform(cold, lambda met: greatest(met.second_ms - steady_wall_ms, 0)),
-        list_transform(cold, lambda _: 0.0::double)
-    ) as recording_ms,
+    execution in ('reduce_overhead', 'max_autotune') as records_later,
+    -- trials stay small until they are paired: no lists of structs
     list_transform(
-        list_zip(cold, recording_ms), lambda met: met[1].first_ms + met[2]
+        cold,
+        lambda met:
+            met.first_ms + if(records_later, greatest(met.second_ms - steady_wall_ms, 0), 0)
     ) as first_ms,
     list_transform(cold, lambda met: met.second_ms) as second_ms,
     list_transform(cold, lambda met: array_to_string(met.shape, 'x')) as shape_names,
@@ -115,10 +113,14 @@ select
     steady_device_source as source,
     1000 * one_time_s as one_time_ms,
     -- the part of each shape's first calls that is neither step nor search; null: unknown
-    if(
-        execution is null, recording_ms,
-        list_transform(list_zip(cold_compile_ms, recording_ms), lambda part: part[1] + part[2])
-    ) as compile_ms,
+    case
+        when execution is null then list_transform(first_ms, lambda _: 0.0::double)
+        when cold_compile_ms is null or not records_later then cold_compile_ms
+        else list_transform(
+            list_zip(cold_compile_ms, cold),
+            lambda part: part[1] + greatest(part[2].second_ms - steady_wall_ms, 0)
+        )
+    end as compile_ms,
     compiled_graphs is not null as compiles,
     list_concat(
         if(

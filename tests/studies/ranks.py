@@ -63,7 +63,7 @@ LIMIT_S = 120  # of a job
 SPEC = MeasureSpec(warmup_s=0.1, warmup_limit_s=0.3, device_budget_s=0.3)
 PREDICTED = """
 select rank_agreement, rank_bits_agreement, straggler_cost
-from choice_stability(ranks := {}, of_sweep_id := 'networks-*fixed')
+from choice_stability(of_ranks := {}, of_sweep_id := 'networks-*fixed')
 where workload = '{}' and input_shape = '{}' and precision = '{}'
     and layout = '{}' and direction = 'training' and benchmark = {} and gpu = '{}'
 """

@@ -27,7 +27,7 @@ CONTRAST = "'benchmark', 'false', 'true'"
 ASKED = {
     "contrast_verdicts": f"contrast_verdicts({CONTRAST}, 0.03, null, 90)",
     "jobs_weighed": (
-        f"jobs_weighed({CONTRAST}, 2000, null, 'container', 2, 0.05, 0.02, 0.1, null, null)"
+        f"jobs_weighed({CONTRAST}, [2000], null, 'container', 2, 0.05, 0.02, 0.1, null, null)"
     ),
     "outcomes_of": f"outcomes_of({CONTRAST}, null)",
     "processes": "night_processes(null, null)",

@@ -65,6 +65,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "precision": {"precision": "bf16"},
     "layout": {"layout": "channels_last"},
     "placement": {"placement": "strides"},
+    "ranks": {"ranks": "2_ranks"},
     "gpu": {"gpu": "NVIDIA B200"},
 }
 TRAININGS = [

@@ -135,7 +135,7 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
         assert f"Before a launch of shapes.yaml: {lacking}" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_rank_has_files_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "train.py").write_text(SCRIPTS["tokens"])
     for rank in ("0", "1"):

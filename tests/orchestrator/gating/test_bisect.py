@@ -96,7 +96,7 @@ def test_expected_counts_are_those_of_the_model_in_the_oldest_environment(
         _bisect(_machine(), _looking(_machine()), **step, expect="parameters=7")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_change_on_the_way_is_not_named_in_place_of_the_large_one() -> None:
     machine = _machine(b=1.02, c=1.02, d=1.25)
     code, answer, _ = _bisect(machine, _looking(machine))
@@ -225,7 +225,7 @@ def test_every_package_that_differs_is_named_with_both_versions() -> None:
     assert moved in found.answer().facts
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_time_that_scatters_too_much_cannot_be_told_and_the_command_goes_on() -> None:
     machine = _machine(scatter=0.05, b=1.01)
     code, answer, _ = _bisect(machine, _looking(machine), pythons="a,b")

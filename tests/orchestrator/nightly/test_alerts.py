@@ -128,7 +128,7 @@ def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_ag
     assert file.read_text() == told, "what cannot be read is made anew"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:

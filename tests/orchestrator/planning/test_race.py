@@ -204,7 +204,7 @@ cells: [{workload: "sleeps.py:step", input: 1x3x8x8}]
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_launch_runs_a_slow_config_no_further(tmp_path: Path) -> None:
     """On a CPU, with a step that sleeps longer if benchmark is on."""
     (tmp_path / "sleeps.py").write_text(SLEEPS)

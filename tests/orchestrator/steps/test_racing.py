@@ -227,7 +227,7 @@ class Cut(FakeMachine):
 
 
 @pytest.mark.slow
-def test_a_race_that_was_cut_goes_on_and_other_levers_race_anew(tmp_path: Path) -> None:
+def test_a_race_that_was_cut_goes_on(tmp_path: Path) -> None:
     place = machine(*CLEAR)
     with pytest.raises(KeyboardInterrupt):
         answered(machine(*CLEAR, kind=Cut), levers="layout,execution")
@@ -237,8 +237,6 @@ def test_a_race_that_was_cut_goes_on_and_other_levers_race_anew(tmp_path: Path) 
     _, answer, _ = answered(place, levers="layout,execution")
     assert answer["sweep_id"] == f"{first.rpartition('-')[0]}-*"
     assert open_store("results").stored_trials(first).keys() == rows.keys()
-    _, other, _ = answered(place, levers="layout")
-    assert other["sweep_id"] != answer["sweep_id"]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +257,7 @@ def test_unknown_names_are_refused(changes: dict[str, Any], message: str) -> Non
 @pytest.mark.slow
 def test_a_precision_is_raced_only_if_allowed_and_same_bits_exclude_other_bits() -> None:
     place = machine(FakeEffect(where={"config_precision": "amp_bf16"}, time=0.5, error=9))
-    _, answer, _ = answered(place, levers="layout", allow="amp_bf16")
+    _, answer, _ = answered(place, levers="precision", allow="amp_bf16")
     assert answer["setting"] == {"precision": "amp_bf16"}
     _, same, _ = answered(place, levers="layout", allow="amp_bf16", same_bits=True, from_store=True)
     assert same["setting"] == {}

@@ -44,6 +44,7 @@ EVERYWHERE: dict[str, str | int | bool | None] = {
     "shards": None,
     "suite": "nightly",
     "state": "plain",
+    "ranks": "1_rank",
     "out_channels": 64,
     "groups": 1,
     "bias": False,
