@@ -12,7 +12,6 @@ from functools import cache
 from itertools import groupby, product
 from math import log
 from pathlib import Path
-from runpy import run_path
 from textwrap import fill
 
 import altair as alt
@@ -27,7 +26,6 @@ from cudnn_sweep.analysis.results.advice import (
     NO_DIFFERENCE,
     UNDECIDED,
     Advice,
-    Freeze,
 )
 from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict, payback
@@ -82,7 +80,6 @@ BLOCK = re.compile(
 )
 SWEEPS = "networks-*"
 VERSIONS = "select min(torch), min(driver), max(cudnn) from records"
-KEPT = run_path(str(DOCS / "freezes.py"))
 # Cells whose choices differ by 3% in device time, or in wall time within one launch of a loop that fills the GPU.
 BY_CHOICE = f"""
 with logs as (
@@ -115,7 +112,7 @@ LIGHT, DARK = ({name: pair[at] for name, pair in COLOURS.items()} for at in (0, 
 PICTURES = {"light": LIGHT, "dark": DARK, "narrow-light": LIGHT, "narrow-dark": DARK}
 
 
-def network(row: Verdict | Advice | Freeze) -> str:
+def network(row: Verdict | Advice) -> str:
     volumes = row.workload.endswith("UNet") and row.input_shape.count("x") == 4
     return NETWORKS[row.workload + (" 3d" if volumes else "")]
 
