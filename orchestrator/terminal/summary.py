@@ -246,7 +246,8 @@ def device_text(verdict: Verdict) -> str:
     """Return ratio and verdict of the device time, with a star if the loop is CPU-bound."""
     if verdict.device_ratio is None or verdict.device_verdict is None:
         return ""
-    return f"{ratio(verdict.device_ratio)} {verdict.device_verdict}{' *' * verdict.launch_bound}"
+    star = " *" if verdict.launch_bound else ""
+    return f"{ratio(verdict.device_ratio)} {verdict.device_verdict}{star}"
 
 
 def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:

@@ -29,6 +29,7 @@ from cudnn_sweep.orchestrator.terminal.summary import (
     RESEMBLING,
     Summary,
     _cause_lines,
+    device_text,
     print_summary,
     slow_gpu_lines,
 )
@@ -60,6 +61,19 @@ class Night:
 @pytest.fixture
 def night(store: Store, plan: Plan, record_of: RecordOf, environment: Environment) -> Night:
     return Night(store, plan, record_of, environment)
+
+
+@pytest.mark.parametrize(
+    ("launch_bound", "text"),
+    [(None, "0.959 helps"), (False, "0.959 helps"), (True, "0.959 helps *")],
+)
+def test_device_time_has_a_star_only_if_the_loop_is_known_to_be_cpu_bound(
+    launch_bound: bool | None, text: str
+) -> None:
+    verdict: Any = SimpleNamespace(
+        device_ratio=0.959, device_verdict="helps", launch_bound=launch_bound
+    )
+    assert device_text(verdict) == text
 
 
 def test_summary_counts_what_is_recorded_by_status_and_warning(night: Night) -> None:
