@@ -251,7 +251,7 @@ def _hit(launch: Launch, target: str, number: int, dice: random.Random) -> bool:
     began, delay_s = time.monotonic(), dice.uniform(0.0, EARLY_S if more < 0 else 0.6)
     while launch.process.poll() is None:
         if more < 0 or launch.recorded() >= already + more:
-            if time.monotonic() - began >= delay_s and (pids := _targets(launch, target)):
+            if time.monotonic() - began >= delay_s and (pids := targets(launch, target)):
                 for pid in pids:
                     kill(pid, number)
                 return True
@@ -261,7 +261,7 @@ def _hit(launch: Launch, target: str, number: int, dice: random.Random) -> bool:
     return False
 
 
-def _targets(launch: Launch, target: str) -> list[int]:
+def targets(launch: Launch, target: str) -> list[int]:
     if target == "everything":
         janitor = set(launch.role("janitor"))  # it is there to be left
         return sorted(launch.pids() - janitor)
@@ -291,7 +291,7 @@ def test_launch_that_lost_a_part_of_its_ray_ends_or_goes_on(
             while launch.recorded() < 2:
                 assert launch.process.poll() is None, launch.said()
                 time.sleep(0.05)
-            for pid in _targets(launch, lost):
+            for pid in targets(launch, lost):
                 kill(pid, number)
             began = time.monotonic()
             code = launch.process.wait(LOST_S + is_stopped * 2 * NO_ANSWER_S)
@@ -320,7 +320,7 @@ def test_signal_ends_a_launch_with_its_code_at_any_moment(
         with begun(folder, "--new") as launch:
             time.sleep(dice.uniform(0.15, 2 * EARLY_S))
             if launch.process.poll() is None:
-                for pid in _targets(launch, target):
+                for pid in targets(launch, target):
                     kill(pid, number)
                 code = launch.process.wait(40.0)
                 assert code in (codes[number], 0), launch.said()

@@ -1,8 +1,9 @@
-"""Trials over two ranks whose processes are killed one at a time, at random moments."""
+"""Launches of trials over two ranks: killed ranks, signals at random moments, and a lost Ray worker."""
 
 import os
 import random
 import re
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import processes
-from tests.attacks.test_launches import Attempts, Launch, begun, kill, left_behind, prepare
+from tests.attacks.test_launches import (
+    Attempts,
+    Launch,
+    begun,
+    finish,
+    kill,
+    left_behind,
+    prepare,
+    targets,
+)
 
 pytestmark = [pytest.mark.measuring, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -32,7 +42,8 @@ class Net(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 2))
 """
-COLUMNS = ["trial_id", "status", "message", "checks_error", "rank_results"]
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+COLUMNS = ["trial_id", "status", "message", "checks_error", "rank_results", "repeats_block"]
 
 
 @pytest.mark.long
@@ -42,8 +53,7 @@ def test_killed_ranks_end_their_trials_alone_with_their_names(
     wanted, kills, ends, dice = attempts(2, 100), 0, Counter[str](), random.Random(seed)
     shared = set(os.listdir("/dev/shm"))
     while kills < wanted:
-        folder = prepare(tmp_path / f"after-{kills}", LAUNCH_FILE)
-        (folder / "net.py").write_text(NET)
+        folder = _prepared(tmp_path / f"after-{kills}")
         with begun(folder) as launch:
             while launch.process.poll() is None:
                 time.sleep(dice.uniform(0.0, 4.0))
@@ -57,6 +67,38 @@ def test_killed_ranks_end_their_trials_alone_with_their_names(
     print(f"{kills} kills: {dict(ends)}")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["shell's process", "everything", "worker"])
+def test_stopped_launch_of_ranks_leaves_nothing_and_resumes(
+    target: str, tmp_path: Path, attempts: Attempts, seed: int
+) -> None:
+    dice, shared = random.Random(f"{seed} {target}"), set(os.listdir("/dev/shm"))
+    for number in range(attempts(1, 10)):
+        folder = _prepared(tmp_path / f"sweep-{number}")
+        signalled = signal.SIGKILL if target == "worker" else dice.choice([*CODES])
+        with begun(folder) as launch:
+            while launch.recorded() < 2 or not _ranks(launch):
+                assert launch.process.poll() is None, launch.said()
+                time.sleep(0.05)
+            time.sleep(dice.uniform(0.0, 4.0))
+            for pid in targets(launch, target):
+                kill(pid, signalled)
+            code = launch.wait()
+            assert "Traceback" not in launch.said(), launch.said()
+            assert not left_behind(launch)
+        assert code in (0, CODES.get(signalled, 1)), launch.said()
+        if code:
+            finish(folder)
+        _ends(folder)
+    assert not set(os.listdir("/dev/shm")) - shared
+
+
+def _prepared(folder: Path) -> Path:
+    prepare(folder, LAUNCH_FILE)
+    (folder / "net.py").write_text(NET)
+    return folder
+
+
 def _ranks(launch: Launch) -> list[int]:
     """Return the processes of trials: a fork server forks two for a trial, one for other jobs."""
     forked = map(processes.children, launch.role("fork server"))
@@ -64,10 +106,11 @@ def _ranks(launch: Launch) -> list[int]:
 
 
 def _ends(folder: Path) -> Counter[str]:
-    """Count how trials ended. Check that each has one record and that a fault names its rank."""
+    """Count how trials ended. Check that each planned one has one record and that a fault names its rank."""
     parts = (folder / "results").rglob("*.parquet")
     rows = [row for part in parts for row in pq.read_table(part, columns=COLUMNS).to_pylist()]
-    assert len(rows) == len({row["trial_id"] for row in rows}) == TRIALS
+    planned = [row["trial_id"] for row in rows if row["repeats_block"] is None]
+    assert len(planned) == len(set(planned)) == TRIALS
     ends = Counter[str]()
     for row in rows:
         if fault := row["message"] or row["checks_error"]:
