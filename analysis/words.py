@@ -22,7 +22,7 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return the text of a float by `number`; a whole float gets the text of an int."""
+    """Return a float as `number` formats it; format a whole float as an int."""
     return number(int(value) if value == int(value) else value)
 
 

@@ -1,7 +1,7 @@
 """Reads YAML 1.2 (core schema) into pydantic models and dataclasses; an error names each mistake with its line.
 
 A document is plain data, with the line of each value. YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and
-a date; here they are text. `0x3` is text, too: two sizes, of a padding for example, not a hexadecimal number. No tag
+a date; here they are text. `0x3` is text, too: as a padding it is two sizes, not a hexadecimal number. No tag
 makes an object, no key may occur twice, and aliases cannot make a small file huge.
 
 Types of a model are strict: `no` does not pass as a truth value, nor the number 2.10 as a version. A key that the
@@ -219,7 +219,7 @@ def _scalar(node: ScalarNode) -> None | bool | int | float | str:
     text = str(node.value)
     if match := NO_CHARACTER.search(text):
         code = f"U+{ord(match[0]):04X}"
-        raise ValueError(f"found the character {code}, which no path and no name has")
+        raise ValueError(f"found the character {code}, which no path or name can contain")
     if node.style is not None or str(node.tag) == STANDARD + "str":  # quoted, a block, or `!!str`
         return text
     if text.lower() in WORDS:
@@ -269,7 +269,7 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
 def _explain(
     error: ValidationError, schema: Schema, document: Document, at: KeyPath
 ) -> Iterator[Mistake]:
-    """Yield one mistake for each place in the file, in the order of its lines."""
+    """Yield one mistake for each faulty key or value, in the order of the file's lines."""
     errors = _nearest(at, [(detail["loc"], detail) for detail in error.errors()], document.values)
     errors.sort(key=lambda located: (document.line(located[0]), located[0]))
     for key, group in groupby(errors, key=lambda located: located[0]):

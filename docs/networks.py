@@ -366,7 +366,7 @@ def example() -> str:
             wrapped(
                 f"`sweep advise {options.workload} {shlex.join(words)}` printed, on an H200 (torch 2.11.0+cu130, "
                 "cuDNN 9.19.0; [rows](docs/results/h200-2026-11-29/race/README.md)), "
-                "among others what follows. Its lines to paste took 0.279 of the time in a script of 30 lines."
+                "among others what follows. In scripts, the pasted lines of four models took as much as their answers say."
             ),
             "",
             *(f"    {line}".rstrip() for line in text.strip().splitlines()),

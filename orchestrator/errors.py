@@ -47,7 +47,7 @@ class ServerError(OrchestratorError):
 
 
 class PythonError(ServerError):
-    """Names the Python of another environment in which no fork server starts."""
+    """Names another environment's Python that starts no fork server."""
 
     exit_code = ExitCode.USAGE
 

@@ -1,4 +1,4 @@
-"""Hashes of content: equal content has equal ids, on every machine and in every process."""
+"""Hashes of content: equal content has equal hashes, on every machine and in every process."""
 
 import json
 import zlib
@@ -11,7 +11,7 @@ def content_hash(content: object) -> str:
 
 
 def checksum(content: object) -> str:
-    """Return the CRC-32 of content that JSON can write; it reveals damage."""
+    """Return the CRC-32 of content that JSON can write, to detect damage."""
     return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 

@@ -125,7 +125,7 @@ def none_empty(sizes: Shape) -> Shape:
 
 
 def space_names(shape: Shape) -> tuple[str, ...]:
-    """Name an input's spatial sizes; the last size of 8x64x128, and of 16x128 without channels, is `length`."""
+    """Return the names of an input's spatial sizes. 8x64x128 and, without channels, 16x128 have only `length`."""
     return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
 
 

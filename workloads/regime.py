@@ -64,7 +64,7 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return `base`, n × `step` smaller in space, for each n of `steps`. Raises WorkloadError if sizes run out."""
+        """Return `base` with sides n × `step` smaller, for each n of `steps`. Raises WorkloadError if sizes run out."""
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(

@@ -102,7 +102,7 @@ def _file_module(file: Path) -> str:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Import a file only once per process, so that two references to it share their classes."""
+    """Import a file only once per process, so that two references to it share its classes."""
     name = _file_module(file)
     if name in sys.modules:
         return sys.modules[name]

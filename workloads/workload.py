@@ -55,7 +55,7 @@ class Context:
     execution: str = EAGER
     """How the step runs. If the execution compiles, `forward` compiles each model that it calls."""
     distribute: Callable[[torch.nn.Module], torch.nn.Module] | None = None
-    """Makes of a model the part of one rank in training over several GPUs; None: there is one rank."""
+    """Wraps a model for one rank of training over several GPUs; None: there is one rank."""
     reference: bool = False
     """Whether to compute in float64, from inputs and weights that were rounded to `precision`."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
@@ -94,7 +94,7 @@ class Context:
             return function(inputs)
 
     def _executed(self, function: Callable[[Any], T]) -> Callable[[Any], T]:
-        """Return `function`, compiled if the execution compiles. The rest of the step, and its watchers, is not."""
+        """Return `function`, compiled if the execution compiles. The rest of the step and watchers stay as written."""
         keywords = EXECUTIONS[self.execution].compiled
         if keywords is None or self.reference:
             return function

@@ -160,7 +160,7 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
         stored = database.query(f"select distinct {text} as value from records order by all")
         there = {part_text(column, name): name for name in stored["value"].to_pylist()}
         if value not in there:
-            raise QueryError(f"--where {condition}: stored are {some(list(there), MOST_VALUES)}")
+            raise QueryError(f"--where {condition}: records have {some(list(there), MOST_VALUES)}")
         wanted.setdefault(text, []).append(literal(there[value]))
     only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
     head = f"with records as not materialized (from main.records where {' and '.join(only)})"

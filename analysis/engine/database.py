@@ -113,7 +113,7 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows, with null in UNHELD, if they are at most HELD_ROWS, to answer many questions faster."""
+        """Copy the rows if there are at most HELD_ROWS, so that many questions take less time; UNHELD become null."""
 
         def copy() -> None:
             self._show_records()
@@ -223,7 +223,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros while `records` is an empty table: DuckDB plans a macro's body, with the view at each mention."""
+        """Make macros while `records` is an empty table: DuckDB plans a macro's body, and the view at each mention."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -332,7 +332,7 @@ def _part_files(snapshot: Snapshot) -> Files | None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small: DuckDB then mostly plans, and idle threads add a sixth of the time."""
+    """Return whether the store is small: planning then takes most of the time, and idle threads add a sixth."""
     return snapshot.rows <= FEW_ROWS
 
 

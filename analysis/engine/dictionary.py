@@ -17,15 +17,15 @@ SHARED = {
     "loop_kind": "closed, open, or mixed if the two loops differ and so cannot be compared",
     "in_turns": "whether a block's processes took turns: log ratios are then medians over rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
-    "split_blocks": "blocks left out: on two slots, or interrupted between two launches; "
+    "split_blocks": "blocks left out: their trials ran on two slots, or in two launches; "
     "if such a block is repeated whole later, the repeat counts",
     "doubtful_blocks": "blocks left out: the GPU was shared in a trial, or throttled in both",
     "unpaired_blocks": "blocks left out: a trial failed, or is missing",
     "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
     "at_most": "most blocks that the sweep may run; null if their number was fixed",
     "block_s": "mean time of one block of the cell, seconds",
-    "blocks_needed": "further blocks that decide in four of five cases; if that is unknown, those "
-    "up to the third block; null above 1,000",
+    "blocks_needed": "further blocks that decide in four of five cases; if that is unknown, the "
+    "blocks that are missing to three; null above 1,000",
     "error_share": "share of the error that this look may spend; 1 if the number of blocks is fixed",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
@@ -40,17 +40,17 @@ SHARED = {
     "device_ratio": "device time of the candidate / of the baseline, geometric mean",
     "device_verdict": "like wall_verdict, in device time; null if either device time is unknown",
     "no_effect_reason": "why the setting cannot have mattered: no_cuda, not_cudnn, "
-    "flag_not_consulted, or miopen (on ROCm, whose setting is not judged); null if it could",
+    "flag_not_consulted, or miopen (on ROCm: MIOpen is not judged); null if it could",
     "compute_cache": "state of CUDA's on-disk kernel cache that the trials met: empty, warm, "
     "disabled, or none without CUDA",
     "baseline_peak_reserved_bytes": "most that PyTorch's allocator reserved in a trial of the baseline",
     "baseline_steady_reserved_bytes": "most that was reserved while the baseline's loop was timed",
     "baseline_results": "number of the baseline's different results, at equal inputs and weights",
     "blocks_with_same_bits": "paired blocks in which baseline and candidate computed the same bits",
-    "reproducibility": "what the candidate changes: already (the baseline gave the same bits always), gained, "
+    "reproducibility": "whether the candidate's bits repeat: already (as the baseline's do), gained, "
     "not gained or lost; null if either has fewer than two processes whose bits are known",
     "other_kernels_share": "share of the blocks with known kernels in which the kernels differ",
-    "other_kernels_device_ratio": "device ratio over the blocks with other kernels",
+    "other_kernels_device_ratio": "device ratio over the blocks whose kernels differ",
     "same_kernels_device_ratio": "device ratio over the blocks with the same kernels",
     "headline": "wall and device ratios of the same blocks if the loop is CPU-bound and their verdicts "
     "differ; else null",
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the other side, whose meanings it takes over, and a text to show in their place, or None."""
+"""For each side: the side whose columns' meanings it shares, and a text that replaces them, or None."""
 ENDS = {"low": "lower", "high": "upper"}
 
 

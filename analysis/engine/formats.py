@@ -1,4 +1,4 @@
-"""A question's answer for other programs. In CSV and Markdown, nested values are JSON, null empty."""
+"""A question's answer for other programs. In CSV and Markdown, nested values are JSON; null is empty."""
 
 import csv
 import io

@@ -87,7 +87,7 @@ def macros() -> str:
 
 
 def _reported_cases() -> str:
-    """Return a macro that lists reported cases from JSON that `make docs` makes of workloads/field."""
+    """Return a macro that lists the reported cases; `make docs` makes their JSON from workloads/field."""
     rows = json.loads(
         files("cudnn_sweep.analysis").joinpath("reported_cases.json").read_text("utf-8")
     )

@@ -42,7 +42,7 @@ SHARED = """\
 -- $baseline TEXT = 'false': the setting's value in the baseline ('null' if it was not set)
 -- $candidate TEXT = 'true': the setting's value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $launch TEXT = NULL: a launch's name, the end of its nights' sweep_ids; all sweeps if null
+-- $launch TEXT = NULL: name with which the sweep_ids of a launch's nights end; all sweeps if null
 -- $until TEXT = NULL: date of the last night to read, as 2026-11-21; all nights if null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all sweeps if null
 """  # added to each question whose SQL uses the name and whose head does not declare it
@@ -153,7 +153,7 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return SQL by the names in `part_names`: a .sql file's, or a .toml's `text` filled in from a table."""
+    """Return the SQL of each of `part_names`: a .sql file, or the `text` of a .toml with a table's values."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), folder.iterdir()):

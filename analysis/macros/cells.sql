@@ -54,8 +54,8 @@ create or replace macro unusual_settings(config) as array_to_string(
 -- Whether errata ban one engine, such as ConvFwd:5.
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
--- One row a config: settings as text, the value of `flag`, other settings; an unknown flag is an
--- error. For `ban`: whether an engine is banned, null for other errata. For `frozen`: any errata.
+-- One row a config: settings as text, value of `flag`, other settings. Unknown flags raise. For
+-- `ban`: whether one engine is banned, null for other errata. For `frozen`: whether it has errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct
@@ -93,7 +93,7 @@ from mapped;
 -- `frozen`, a record without errata has a row for each errata of its cell and sweep. With the flag
 -- `race`, the setting is best or other, and a record of the best config has a row for each other
 -- config of its cell and sweep. The best is the fastest of those that ran, were not raced out, and
--- failed at most once. The flag `usual` is alike, with PyTorch's own config in place of the best.
+-- failed at most once. The flag `usual` does so with PyTorch's own config in place of the best.
 -- Trials that were raced out are left out, unless `raced_out` asks for them.
 create or replace macro configured(flag, of_sweep, raced_out := false) as table
 with bans as (

@@ -1,6 +1,6 @@
 -- The pairs of a contrast: of each block, the baseline's trial and the candidate's.
 
--- Log ratios of the rounds that both of two processes in turns have.
+-- Log ratios of two processes that took turns, one for each round that both made.
 create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
@@ -10,7 +10,7 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
         lambda each: log_ratio(each[1], each[3])
     );
 
--- Whether device times from two sources compare: a step's own graph is a graph, too.
+-- Whether device times of sources `a` and `b` can be compared: they are equal, or both are graphs.
 create or replace macro of_one_clock(a, b) as
     a is not distinct from b or (contains(a, 'graph') and contains(b, 'graph'));
 
@@ -145,7 +145,7 @@ select
             then false
     end as searched
 from chosen -- noqa: AL04
--- few of a store's trials are in a cell that also has a rarely set value
+-- for a rarely set value, this leaves out most of a store: cells without that value
 where [cell_id, other_settings] in (
     select [cell_id, other_settings]
     from chosen
@@ -212,7 +212,7 @@ joined as (
         flatten(list(execution_notes)) as execution_notes
     from trials
     group by sweep_id, block, cell_id, other_settings, software
-    -- few blocks have a twin; no pair lacks a trial that was raced out
+    -- few blocks have a twin; if a config left the race, its blocks are no incomplete pairs
     having (flag <> 'twin' or bool_or(twin = 1)) and not bool_or(status = 'raced_out')
 )
 
@@ -323,8 +323,8 @@ left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] =
 -- 4. The same rows with what a verdict rests on besides times. `share`: the share of the error that
 -- this look spends; over several sweeps, the mean over blocks. If more blocks may come (`is_over`
 -- is false, or null in an unfinished sweep), those after the last look wait (`waits`) and are not
--- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`, `device_elsewhere`:
--- `block_variance`, that of CPU-bound loops if unknown. `origin`: host and launch.
+-- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`: `block_variance`, as
+-- if CPU-bound if that is unknown; `device_elsewhere`: never CPU-bound. `origin`: host and launch.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
 

@@ -86,7 +86,7 @@ create or replace macro p_of_effect(mean, se, df, least) as case
     else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
 end;
 
--- The normal quantile above a share of 1 - p, p at most 0.5, to 5e-4 (Abramowitz and Stegun, 26.2.23).
+-- Value that z exceeds with probability `p`, at most 0.5, to 5e-4 (Abramowitz and Stegun, 26.2.23).
 create or replace macro normal_above(p) as
     sqrt(-2 * ln(p))
     - (2.515517 + 0.802853 * sqrt(-2 * ln(p)) - 0.020656 * ln(p))
@@ -96,8 +96,8 @@ create or replace macro normal_above(p) as
     );
 
 -- How many blocks in all bring the end of an interval within `gap` of its mean in four of five
--- cases; `z` is the quantile of the test's level. The unseen part shrinks as the blocks grow,
--- scatter as their root does.
+-- cases; `z` is the quantile of the test's level. The unseen part shrinks as 1 / blocks,
+-- scatter as 1 / sqrt(blocks).
 create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
     (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
 ) ** 2 / (2 * gap) ** 2 * blocks;

@@ -51,7 +51,7 @@ select
 from records
 where loop_kind = 'open';
 
--- One row for each two processes, b and c, of one block: their log ratios, by rounds if in turns.
+-- One row for each pair of processes, b and c, of a block: log ratios, by rounds if in turns.
 -- `processes` names a table with cell, side, block, and the times wall and device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
@@ -256,10 +256,10 @@ left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
--- One row a cell and config of both sides. If the sides have a hardware in common, only trials on
--- the same one are compared, and likewise for software. Trials in turns are never compared with
--- others. `method` is pairs for two or more common blocks, else welch. Calibration ratios, B / A,
--- are above 1 if B is faster.
+-- One row a cell and config of both sides. If the sides share hardware, only trials on the same
+-- hardware are compared; likewise for software. Trials in turns are never compared with others.
+-- `method` is pairs for two or more common blocks, else welch. Calibration ratios, B / A, are
+-- above 1 if B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as ( -- noqa: disable=RF01,ST07
     select -- noqa: ST06

@@ -67,7 +67,7 @@ select
         if(
             is_counted and not one_clock,
             [format(
-                'device times of {} and {} do not compare', baseline_source, candidate_source
+                'device times by {} and {} are not compared', baseline_source, candidate_source
             )],
             []
         ) || execution_notes

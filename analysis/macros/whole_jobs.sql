@@ -78,7 +78,7 @@ lengths as (
     select unnest(of_steps) as steps
 ),
 
--- Few blocks show their scatter badly, so one degree of freedom of the scatter elsewhere is added,
+-- A few blocks show scatter badly, so one degree of freedom of the scatter elsewhere is added,
 -- for the ratio (in turns) and for a process's time. CPU-bound loops: 1% and 5%, others 0.3% and
 -- 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open loops:
 -- 11% and 8% (10 cells).

@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether to measure the series again: for a new change or a waiting word that is no gain or news."""
+        """Return whether to measure the series again: if its change is new, or a word waits; not for gains or news."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -227,7 +227,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the index of the first night beyond the alert's interval; None if nights do not confirm it."""
+    """Return the index of the night when values grew past `alert.ratio_high`; None if not confirmed."""
     metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
     if not isinstance(metric, Amount) or not isinstance(alert.before, float):
         return None
@@ -272,7 +272,7 @@ class FreshTrials:
     signs: Sequence[Row]
     pairs: Sequence[Row]
     softwares: Mapping[str | None, Row]
-    """The parts of each software by its name; the night's own software has the name None."""
+    """Versions and commit of each software, by its name; the night's own software has the name None."""
 
     def differences(self) -> tuple[Change, ...] | None:
         own = self.softwares.get(None)
@@ -282,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. If only one software ran, judge only words; nights judge its numbers.
+        """Judge candidates by fresh trials. If only one software ran, judge only words: nights judge numbers.
 
         `is_cut`: whether the time was up, so that missing trials may just not have been reached.
         """

@@ -287,7 +287,7 @@ def confirm(
     """Judge fresh pairs of two softwares by log(current / last good), one value for each block.
 
     Call it after 6, 12, 24 and 48 pairs, see `more_blocks`; other looks would add wrong answers.
-    `are_alike`: which pairs have the same kernels. If those alone confirm, the ratio is theirs.
+    `are_alike`: which pairs have the same kernels. If these confirm the change, return their ratio.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -325,7 +325,7 @@ def confirm_by_nights(
 ) -> Confirmation:
     """Judge the nights since a change by the month before; if they are FEWEST_NIGHTS or more, also by the first month.
 
-    A pinned baseline has only its first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
+    If pinned, judge only by the first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
     """
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
@@ -344,7 +344,7 @@ def confirm_by_nights(
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
     """Judge the nights since a change (no NaN) by two or more before it, as logs along the last axis.
 
-    The null hypothesis is no change: with the least effect, a step of 5% at 2% noise would take a month.
+    The null hypothesis is no change: against the least effect, 5% at 2% noise would take a month to confirm.
     But the median night must show the least effect, and a single night must be far off.
     """
     level = medians(before)[..., None]
@@ -371,9 +371,9 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the step, as a share, with an even chance to be confirmed by MOST_NIGHTS nights.
+    """Return the change, as a share, that MOST_NIGHTS nights confirm with an even chance.
 
-    That is NIGHTS_Z standard errors, or the least effect if larger; None if under two nights count.
+    That is NIGHTS_Z standard errors, or the least effect if larger; None if fewer than two nights count.
     """
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)

@@ -365,7 +365,7 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return, for each cell, whether it was present or missing on each night.
 
-    Not missing is a cell that a cut night may not have reached, or that left the suite before a whole night.
+    A cell is not missing if a cut night may not have reached it, or if it left the suite before a whole night.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

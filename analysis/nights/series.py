@@ -178,7 +178,7 @@ class Series:
     is_judged: bool = True
     """Whether tonight has a value, and enough nights before to compare it with."""
     smallest_step: float | None = None
-    """Smallest step, as a share, that two weeks of nights confirm half the time; None for words."""
+    """Smallest change, as a share, that two weeks of nights confirm half the time; None for words."""
     could_show: bool = True
     """Whether a change of just the least effect (of words: another word) would have shown."""
 

@@ -137,7 +137,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news about kernels if another finding names them, and about bits if kernels changed."""
+    """Leave out news of kernels that another finding names, and of output bits if kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -190,7 +190,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge a number by nights; leave a word undecided, as only fresh trials confirm words."""
+    """Judge a number by its nights; leave a category undecided: it needs fresh trials."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")

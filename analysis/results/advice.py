@@ -88,7 +88,7 @@ order by abs(candidate - baseline) desc, operation, kernel
 
 
 class Advice(OfContrast):
-    """A cell, contrast and start (`container` or `warm`); rows of the requested start come first."""
+    """A cell, contrast and start (`container` or `warm`); a cell's requested start comes first."""
 
     question = "advice"
 
@@ -162,12 +162,12 @@ def advice_facts(advice: Advice, kernels: Sequence[KernelChange]) -> Iterator[tu
     if advice.sure is not None and advice.ratio is not None:
         faster = "on" if advice.ratio < 1 else "off"
         text = (
-            f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, by {counted(advice.blocks, 'block')} of a process "
-            f"each way, {advice.start_blocks} of them {STARTS[advice.start]}"
+            f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, from {counted(advice.blocks, 'block')} "
+            f"with one process each for on and off, {advice.start_blocks} of them {STARTS[advice.start]}"
         )
         yield "How sure", text
     if tensors := list(advice.candidate_varies_in or ()):
-        yield "Results", f"with on they differ in {some(tensors, TENSORS_SHOWN)}"
+        yield "Results", f"with on, processes differ in {some(tensors, TENSORS_SHOWN)}"
     yield from _why(kernels)
 
 
@@ -180,7 +180,7 @@ def minutes_needed(needed: float | None) -> str:
 def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
     for place, kernel in enumerate(kernels[:KERNELS_SHOWN]):
         name = kernel.kernel[:NAME_SHOWN] + "..." * (len(kernel.kernel) > NAME_SHOWN)
-        times = f"{kernel.baseline} times a step off, {kernel.candidate} times on"
+        times = f"{kernel.baseline} times per step with off, {kernel.candidate} with on"
         yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
     if len(kernels) > KERNELS_SHOWN:
         yield "", f"further kernels that differ: {len(kernels) - KERNELS_SHOWN}"

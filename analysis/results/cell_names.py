@@ -98,7 +98,7 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the names, each with its word of `words` added if another cell has the same name."""
+    """Return the names, each followed by its entry in `words` if another cell has the same name."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]

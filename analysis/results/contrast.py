@@ -34,7 +34,7 @@ RACED_OUT = "select 1 from records where status = 'raced_out' limit 1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A setting with its values in baseline and candidate, as text: three parameters of questions."""
+    """A setting and its values in baseline and candidate, as text; `values` passes all three to a question."""
 
     field: str
     baseline: str
@@ -58,9 +58,9 @@ BANS = Contrast(field="ban", baseline="no", candidate="yes")
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
 """Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
 RACE = Contrast(field="race", baseline="best", candidate="other")
-"""The fastest config of each cell against each other one: configs that differ in any number of settings."""
+"""The fastest config of each cell against all its others, which may differ in any number of settings."""
 USUAL = Contrast(field="usual", baseline="usual", candidate="other")
-"""PyTorch's own config against each other one of its cell and sweep, in any number of settings."""
+"""PyTorch's own config against all others of a cell and sweep, with any number of different settings."""
 BAN = re.compile(r"\w+:\d+")
 
 
@@ -121,5 +121,5 @@ def stored_contrasts(database: Database) -> list[Contrast]:
 
 
 def is_race(database: Database) -> bool:
-    """Return whether a race left configs out: the fastest config is then compared with each other one."""
+    """Return whether a race left configs out; then the fastest config is compared with all the others."""
     return bool(database.query(RACED_OUT).num_rows)

@@ -50,7 +50,7 @@ class Results:
 
         own, faults = readable_queries(own_queries())
         for fault in faults:
-            warnings.warn(f"no question: {fault}", stacklevel=2)
+            warnings.warn(f"left out a question: {fault}", stacklevel=2)
         queries = [*map(load_query, query_names()), *own.values()]
         columns = {
             "name": [query.name for query in queries],

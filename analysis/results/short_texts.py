@@ -50,7 +50,7 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return each name's text without what the patterns in FIRST match, where the text stays unique."""
+    """Return each name's text without module, folder and sizes, as far as no two texts become equal."""
     briefer = dict(texts)
     for pattern in FIRST:
         shorter = {name: re.sub(pattern, "", text) for name, text in briefer.items()}

@@ -1,13 +1,13 @@
 -- What does another value on one axis of a cell change: another precision, layout, state, ...?
 -- $axis TEXT = 'precision': the axis of a cell that is compared
 -- $baseline TEXT = NULL: the value that others are compared with; null: each pair's usual one
--- $candidate TEXT = NULL: the other value; null: every one
+-- $candidate TEXT = NULL: the other value; null: every other one
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
 -- none: no two cells differ in this axis alone
 --
--- A row a cell of the candidate and config. Two values are two cells, whose processes ran in
--- different blocks: nothing pairs them. Intervals and tests are Welch's, on the logarithms of the
+-- A row a config and candidate's cell. Cells with two values of the axis never share a block, so
+-- nothing pairs their processes. Intervals and tests are Welch's, on the logarithms of the
 -- processes' medians; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over
 -- the rows). Intervals allow for drift between blocks only as far as it makes processes differ.
 --

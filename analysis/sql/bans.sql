@@ -8,7 +8,6 @@
 -- intervals are as in `sweep query helps_or_hurts`, over all bans of a sweep. Engines are those
 -- that cuDNN's log shows for a process of each side, at each first call.
 --
--- banned_ms, banned_l2_error: with the ban
 -- in_its_place: each engine that was replaced, and the engine that came instead
 -- usual_kernels: convolution kernels that a step launches only without the ban
 with sides as (
@@ -32,7 +31,7 @@ compared as (
         banned.place,
         banned.errata,
         usual.l2_error as usual_l2_error, -- largest L2 error against float64 without the ban
-        banned.l2_error as banned_l2_error,
+        banned.l2_error as banned_l2_error, -- largest L2 error against float64 with the ban
         only_in(usual.kernels, banned.kernels) as usual_kernels,
         only_in(banned.kernels, usual.kernels) as banned_kernels, -- kernels only with the ban
         replaced(usual.taken, banned.taken) as swaps
@@ -48,7 +47,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     verdicts.in_turns,
     verdicts.blocks,
     verdicts.baseline_ms as usual_ms, -- wall time per iteration without the ban, ms
-    verdicts.candidate_ms as banned_ms,
+    verdicts.candidate_ms as banned_ms, -- wall time per iteration with the ban, ms
     columns([
         'ratio', 'ratio_low', 'ratio_high', 'wall_verdict', 'wall_in_words', 'device_ratio',
         'device_verdict'

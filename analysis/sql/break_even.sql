@@ -1,4 +1,4 @@
--- After how many iterations has a setting's longer start, as a search, paid for itself?
+-- After how many iterations has a setting's longer start, such as a search, paid for itself?
 -- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, compile_ms, gain_ms, no_effect_reason
@@ -10,15 +10,15 @@
 --     at once       it costs no more to start, and gains
 --     until         it costs less to start, loses per iteration, leads until break_even_iterations
 --     never         it costs no less to start, and loses per iteration
---     inconclusive  fewer than two blocks, or the gain's interval holds zero; if there is a
+--     inconclusive  fewer than two blocks, or the gain's interval contains zero; if there is a
 --                   break_even_low, payback does not come before that
 --     open loop     new shapes never end, so that searches are within the time per iteration
 -- Intervals are t intervals over blocks. break_even_low is the least tuning / the largest gain,
 -- break_even_high the reverse. One tuning block has no interval: set new_compute_caches in a suite.
 --
 -- Compiling and capturing a graph are part of the start, as a search is; a recompilation or a new
--- graph is part of a further shape's. With the field execution, so is the compiler's import: what
--- the one-time costs of a process that compiles exceed those of one that does not.
+-- graph is part of a further shape's. With the field execution, so is the compiler's import: the
+-- one-time costs of a process that compiles, less those of one that does not.
 --
 -- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
 -- Iterations are those at that shape. A loop is timed over all its shapes, so each shape is assumed

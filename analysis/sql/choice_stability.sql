@@ -8,7 +8,8 @@
 -- order and grids. Kernels, conversions and logs are those of the modal choice, the most common
 -- one; times are medians over processes. What ranks would do is predicted: each rank counts as one
 -- more process like those measured. Few processes may miss rare choices; only the interval of
--- rank_agreement allows for these (Clopper and Pearson's).
+-- rank_agreement allows for these (Clopper and Pearson's). The seen_ columns are about trials over
+-- several GPUs; null if each trial had one.
 --
 -- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too low for few processes
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
@@ -17,8 +18,6 @@
 --     slowest of $ranks processes / mean of one, less 1
 -- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
 --     likely; null if nothing is searched, or sizes never come back
--- seen_rank_agreement, seen_bits_agreement, seen_straggler_cost, seen_wait_ms: what ranks of trials
---     over several GPUs did; null if each trial had one
 with trials as (
     select
         *,
@@ -101,9 +100,9 @@ config_choices as (
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         list_avg(flatten(list(same_choices)))
-            as seen_rank_agreement, -- share of trials
+            as seen_rank_agreement, -- share of trials whose ranks all chose the same
         list_avg(flatten(list(same_bits)))
-            as seen_bits_agreement, -- share of trials
+            as seen_bits_agreement, -- share of trials whose ranks all got the same bits
         list_avg(flatten(list(straggler_costs)))
             as seen_straggler_cost, -- slowest rank's device time / the mean, less 1
         list_avg(flatten(list(wait_ms)))

@@ -3,13 +3,13 @@
 --     relative_l2_error
 -- none: no trial ended well
 --
--- A row a cell and config, over all its processes. A fingerprint is of the bits of a step's outputs
--- and gradients; a process whose error is unknown takes that of a process with the same
+-- A row a cell and config, over all its processes. A fingerprint is a hash of a step's outputs and
+-- gradients; a process whose error is unknown takes that of a process with the same
 -- fingerprint. PyTorch's default config is compared with its A/A twins.
 --
 -- processes_with_error: processes whose error against float64 is known
--- relative_l2_error, relative_max_error: the largest of their relative errors
--- finite_losses: the first and the last loss of every process is a finite number
+-- relative_l2_error, relative_max_error: largest relative error among the processes
+-- finite_losses: whether the first and last loss of every process are finite
 with processes as (
     select
         * replace (

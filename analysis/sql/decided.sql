@@ -1,12 +1,12 @@
 -- Which cells are decided, and how many more blocks would the others need?
 -- $one_sided BOOLEAN = false: for a gate: not_slower decides too, and no cell is given up early
--- $of_cells BIGINT = 0: rows of the finished plan if it has more; verdicts are corrected for all
+-- $of_cells BIGINT = 0: rows that the finished plan will have; verdicts are corrected for so many
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- What `replicates: {until: decided}` asks after each look: docs/measuring.md (How many blocks). A
--- cell's state is its wall verdict, or open if further blocks may decide it, or hopeless if none is
--- left or they probably would not. If the number of blocks was fixed, undecided cells stay open.
+-- `replicates: {until: decided}` runs this after each look: docs/measuring.md (How many blocks). A
+-- cell's state is its wall verdict; open if further blocks may decide it; hopeless if no block is
+-- left or more would hardly decide it. With a fixed number of blocks, undecided cells stay open.
 --
 -- surroundings: what surrounds a step; `state` in other questions
 select -- noqa: disable=AM04,RF02,ST06

@@ -5,7 +5,7 @@
 -- A row a host, hardware and software. Clock, power and copy are medians over trials.
 --
 -- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
--- trials, sweeps: how many are recorded of this hardware and software
+-- trials, sweeps: number of trials and sweeps recorded on this hardware and software
 -- throttled, shared_gpu, power_capped, clocks_unsettled: trials with this warning
 -- other_shapes: trials whose workload made other shapes than requested
 -- own_loss_unused: trials whose model returned a loss of its own that the step did not use

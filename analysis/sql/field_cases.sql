@@ -13,12 +13,12 @@
 -- claim: what was claimed
 -- contrast: what differs: the baseline's value → the candidate's; null for a bound
 -- measure: the number that the claim is about
--- holds: whether the claim puts measure above or below bound, or within 1 / bound and bound
+-- holds: where the claim puts measure: above or below bound, or within 1 / bound to bound
 -- bound: the claim's bound
 -- assumed: what the report did not say
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
 -- value_low, value_high: ends of value's interval; without a candidate, its range over processes
--- baseline_value: what was measured of the baseline: ms, bytes of memory, or the number itself
+-- baseline_value: the baseline's measured value: ms, bytes of memory, or a number without unit
 -- torch_then, cudnn_then, gpu_then: what the report ran on
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
     select

@@ -18,7 +18,7 @@
 -- kept_by: what kept compares: wall, or device if the loop is CPU-bound
 -- off_ms: time per step with off, median of the processes
 -- off_first_ms: first calls of all shapes with off and an empty compute cache, median
--- off_first_warm_ms: with off and a warm compute cache
+-- off_first_warm_ms: first calls of all shapes with off and a warm compute cache, median
 -- off_peak_bytes: most memory reserved with off
 -- off_results, off_choices: different bits, and lists of kernels, among processes with off
 -- off_l2_error: relative L2 error against float64 with off; null if not requested
@@ -68,7 +68,7 @@ pairs as materialized (
     where pairing = 'paired'
 ),
 
--- Frozen and on, over one trial with off. by_frozen, by_on: kept's slope in each log × on's gain.
+-- One row a block with off, on and frozen. by_frozen, by_on: kept's slope in each log × on's gain.
 blocks as (
     select
         frozen.cell_of_pair as cell,

@@ -15,8 +15,8 @@
 --
 -- by_choice: wall ratio by choice of kernels, if the choices differ by min_effect or more; or how
 --     common an unseen choice may be
--- notes: why there is no device ratio, how trials failed that compile or capture, and what splits
---     a compiled model
+-- notes: why there is no device ratio, how compiling or capturing trials failed, and what splits a
+--     compiled model
 -- errors: relative L2 errors against float64, and equal bits; null unless field is precision
 -- baseline_relative_l2_error, candidate_relative_l2_error: the largest over blocks; null: unknown
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline

@@ -12,7 +12,7 @@ select
     host,
     cpu_model,
     precision, -- noqa: RF04
-    count(*) as trials, -- the night's trials there
+    count(*) as trials, -- the night's trials on this GPU and host, in this precision
     median(calibration_matmul_tflops) as calibration_matmul_tflops,
     median(calibration_copy_gbps) as calibration_copy_gbps
 from records

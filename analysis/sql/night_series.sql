@@ -3,7 +3,7 @@
 -- none: no night is recorded
 --
 -- A row a night, cell, config and metric: the median over the night's processes, with the GPU, host
--- and sources that most have. A night is the sweep night-DATE-NAME; what confirm-DATE-NAME measured
+-- and code that most have. A night is the sweep night-DATE-NAME; what confirm-DATE-NAME measured
 -- afresh with the same software joins it. Times leave out processes whose GPU was throttled or
 -- shared. One failed trial makes a failure of the night. Second trials of A/A pairs are left out.
 --

@@ -4,7 +4,7 @@
 -- terminal: cell, best, best_ms, other, other_ms, ratio[ratio_low ratio_high], blocks, state
 -- none: no cell has two configs with a time
 --
--- What `replicates: {until: best}` asks after each look: docs/measuring.md (How many blocks). A row
+-- `replicates: {until: best}` runs this after each look: docs/measuring.md (How many blocks). A row
 -- a cell and config that is not the best. The best is the fastest of those that ran, were not raced
 -- out, and failed at most once. Times are wall times per iteration, ratios other / best over the
 -- blocks of both, with intervals as in `sweep query helps_or_hurts`. A config that is raced out is

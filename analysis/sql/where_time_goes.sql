@@ -51,7 +51,7 @@ select
     trials, -- trials that had the part
     median_s,
     total_s,
-    overlapped_s, -- the part of one_time left out: others of the block paid theirs meanwhile
+    overlapped_s, -- one_time left out, as other trials of the block paid theirs at the same time
     total_s / sum(total_s) over (partition by sweep_id) as share -- noqa: RF04
 from summed
 order by sweep_id asc, total_s desc, part asc

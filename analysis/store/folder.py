@@ -56,21 +56,21 @@ class Folder:
             return stream.read_buffer()
 
     def require_file(self, path: str) -> None:
-        """Do nothing: an object store has only regular files. LocalFolder raises TornFileError for others."""
+        """Do nothing: an object store has only regular files. LocalFolder raises TornFileError for anything else."""
 
     def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder; in an object store every prefix counts as a folder."""
         return True
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return the sorted names in a folder that end in `suffix`; no names if there is no such folder."""
+        """Return a folder's names that end in `suffix`, sorted; no names if there is no such folder."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str) -> list[str]:
-        """Return all paths of Parquet files that begin with `prefix`, at any depth."""
+        """Return the paths of all Parquet files, at any depth, whose paths begin with `prefix`."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
@@ -125,7 +125,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError for a name that is no UTF-8 and for all but regular files: a read of a pipe hangs."""
+        """Raise TornFileError unless the file is regular and its name UTF-8: reading a pipe would hang."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
@@ -135,7 +135,7 @@ class LocalFolder(Folder):
                 raise
             raise StoreError(f"cannot read {self.shown(path)}: {error.strerror}") from error
         if not stat.S_ISREG(kind):
-            raise TornFileError(f"{self.shown(path)} is no file")
+            raise TornFileError(f"{self.shown(path)} is not a regular file")
         if path.encode(errors="replace").decode() != path:  # surrogates: bytes that are no UTF-8
             raise TornFileError(f"{self.shown(path)} has a name that is no UTF-8")
 
@@ -147,7 +147,7 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return names by one call to the system, without a look at files that may be removed meanwhile."""
+        """Return the names by one system call, without a stat of each file: files may be removed meanwhile."""
         listed: list[str] = []
         full = self.full(path)
         # a file or looping link in place of a folder has no names; at the root it is an error

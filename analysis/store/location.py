@@ -36,7 +36,9 @@ class Location:
 
     def __post_init__(self) -> None:
         if "\0" in self.text:
-            raise StoreError(f"results location {self.text!r}: no path has the character NUL")
+            raise StoreError(
+                f"results location {self.text!r}: a path cannot contain the character NUL"
+            )
         if "://" not in self.text:
             return
         try:

@@ -131,7 +131,7 @@ def _footer(file: pa.NativeFile) -> bytes:
 
 
 def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
-    """Raise TornFileError if the checksum in the name is wrong. `content`: the file or, of a large one, the footer."""
+    """Raise TornFileError if the checksum in the name is wrong. `content`: the whole file, or a large file's footer."""
     digest = DIGEST.search(path)
     if digest is None:
         return
@@ -180,7 +180,7 @@ def _check_range(shown: str, name: str, least: int | None, most: int | None) -> 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
     """Raise TornFileError if a key is missing or one of our columns has a wrong type; other columns are allowed."""
     if not _is_ours(schema.remove_metadata()):
-        raise TornFileError(f"{shown} holds no records of ours")
+        raise TornFileError(f"{shown} holds no records of cudnn-sweep")
 
 
 @cache

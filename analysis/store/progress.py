@@ -1,4 +1,4 @@
-"""Sweeps' progress, from stored rows: recorded trials, blocks run in parts."""
+"""Sweeps' progress, from stored rows: recorded trials and split blocks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -58,7 +58,7 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepState:
-    """Progress of one sweep. Hashes are of all hardware and software with a recorded trial."""
+    """Progress of one sweep. `env_hashes` and `softwares` cover every recorded trial."""
 
     sweep_id: str
     suite: str
@@ -81,7 +81,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Of each trial's rows, return the one that counts: the view `records` has it too."""
+    """Return each trial's row that counts, the same row as in the view `records`."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(

@@ -1,7 +1,7 @@
 """The stored rows at one moment, as Arrow data that queries read.
 
-Loose files are small and never change: each is read once and kept in memory. So a launch, which queries every few
-seconds, reads only the new files. In parts, a query scans only the columns that it needs.
+Files of one or a few trials (loose files) never change: each is read once and kept in memory. So a launch, which
+queries every few seconds, reads only new files. In merged files (parts), a query scans only the columns that it needs.
 """
 
 from concurrent.futures import ThreadPoolExecutor

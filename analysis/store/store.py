@@ -52,7 +52,7 @@ def open_store(location: str) -> "Store":
     if name.startswith(SWEEP):
         option = f"--sweep-id {name.removeprefix(SWEEP)}"
         raise StoreError(
-            f"{location} is the folder of one sweep: name {above or '.'} and add {option}"
+            f"{location} is the folder of one sweep: use {above or '.'} with {option}"
         )
     return Store(open_folder(location))
 
@@ -172,7 +172,7 @@ class Store:
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return the paths of Parquet files of one sweep, of sweeps that match `night-*`, or of all.
+        """Return the paths of Parquet files of one sweep, of sweeps that match a pattern (`night-*`), or of all.
 
         Loose files are listed before parts, so that rows compacted between the listings are in a listed part.
         """
@@ -254,7 +254,7 @@ def _loose_name(together: list[RunRecord]) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Drop all rows but the last of each attempt; a killed compaction leaves rows in loose files and in a part."""
+    """Drop all rows but the last of each attempt; a killed compaction leaves rows both in loose files and in a part."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))

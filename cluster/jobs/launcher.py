@@ -229,7 +229,7 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
 
 
 def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return a unified diff of the user's file (with Ray's defaults) and `config`, made by `secure`."""
+    """Return a unified diff of the user's file (with Ray's defaults) and `secure`'s `config`."""
     parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
     # one line for each command
     old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)

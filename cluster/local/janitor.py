@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our input closes, or our parent is gone: a fork of it may keep the input open."""
+    """Wait until our input closes or our parent is gone: the parent's forks may keep the input open."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):

@@ -73,8 +73,8 @@ def local_ray(
 ) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs; connect this process to it during the `with`.
 
-    `gpu_uuids`: the GPUs or slices (MIG) that Ray gives its workers, one to each; if empty, those
-    of this process. A slice has no number, and a UUID is unambiguous.
+    `gpu_uuids`: UUIDs of the GPUs or slices (MIG) that Ray gives its workers, one to each; if empty, Ray
+    gives them this process's GPUs. UUIDs, because a slice has no number.
     `dashboard`: whether to start Ray's dashboard and its job server, on the loopback.
     Yields the folder of Ray's logs and sockets, readable by this user alone and removed at the end. Enter the `with`
     in a thread that lives until its end: Linux ends Ray with the thread that started it. Raises LocalRayError.
@@ -248,7 +248,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
 
 
 def probe_ray() -> float:
-    """Start a Ray, run a task and end it; return the seconds that this took. Raises LocalRayError."""
+    """Start Ray, run a task and stop Ray; return the seconds that this took. Raises LocalRayError."""
     import ray
     from ray.exceptions import RayError
 

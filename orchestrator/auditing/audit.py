@@ -69,7 +69,7 @@ class Audited:
     findings: Findings | None
     """What the audit found; None if the script was killed or became another program before writing this."""
     others: int
-    """Number of the script's child processes, unaudited, that loaded torch or set a flag after a fork."""
+    """Number of unaudited processes below the script: processes that loaded torch, and forks that set a flag."""
 
     @property
     def unseen(self) -> str | None:
@@ -182,7 +182,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return the inputs of the model `name` (None: of the one with most convolutions); None if no shape is known."""
+    """Return the inputs of the model `name`, or of the model with most convolutions. None if no shape is known."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -333,7 +333,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs`, None if unneeded or impossible, and the arguments that it cannot describe."""
+    """Return a suite's `inputs` (None if unneeded or impossible), and the arguments that no suite can describe."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)

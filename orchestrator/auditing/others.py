@@ -17,7 +17,7 @@ class Others:
 
     def look(self, process: int, parent: bytes | None = None) -> None:
         """Note the process and its descendants if they have torch and are no forks. `parent`: command
-        line and environment of a parent with torch; a child with the same is a fork.
+        line and environment of a parent with torch; if a child's are equal, the child is a fork.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")

@@ -26,8 +26,8 @@ def advise(options: step_options.AdviseOptions) -> None:
     """Find what to set for your model: benchmark, layout, a CUDA graph or torch.compile, and what it saves in your job.
 
     It races these levers in turns on one GPU, in stages, until nothing is left to try or the minutes are over.
-    `--levers benchmark` decides on or off alone. The trials are stored like those of any launch, and a race
-    that was cut goes on. Without a GPU it answers from stored measurements, or times a step on the CPU.
+    `--levers benchmark` decides only whether to set benchmark. The trials are stored like those of any launch. The same
+    command resumes an interrupted race. Without a GPU it answers from stored measurements, or times a step on the CPU.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
@@ -35,21 +35,21 @@ def advise(options: step_options.AdviseOptions) -> None:
 
 
 def freeze(options: step_options.FreezeOptions) -> None:
-    """Save a search's choice in a file with which benchmark off runs the fastest plans.
+    """Save a search's choice in a file, so that benchmark off runs the fastest plans.
 
     It searches in several processes, times the best plans again, and finds rules that ban the plans
-    in front of them. It compares off, on and frozen in turns. A frozen model starts as fast as with
-    off, without a search and its memory. The file is for this GPU model, cuDNN and PyTorch.
+    in front of them. It compares benchmark off, on and frozen in turns. A frozen model starts as fast as with
+    benchmark off, and needs neither a search nor its memory. The file is for this GPU model, cuDNN and PyTorch.
     """
     _run("freezing.freeze:freeze", options, is_apart=options.json, needs_gpu=True)
 
 
 def bans(options: step_options.BansOptions) -> None:
-    """Report what a ban costs: the time that a step loses without an engine that cuDNN takes for it.
+    """Report what a ban costs: the time that a step loses if an engine that cuDNN chose is banned.
 
     It finds the engines that the cells take, and bans one after another, in turns with no ban, until each cell
     is decided or the minutes are over. It shows which cells lose, by how much, what takes the engine's place,
-    the error against float64, and whether bits still repeat. `sweep query bans` prints that again. The same
+    the error against float64, and whether bits still repeat. `sweep query bans` prints these results again. The same
     command resumes an interrupted sweep.
     """
     options, console, place = _begun(options, is_apart=True, needs_gpu=True)

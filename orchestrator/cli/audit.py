@@ -24,7 +24,7 @@ SHAPES = Path("shapes.csv")
 
 def audit(
     request: AuditRequest,
-    shapes: Annotated[Path, "FILE.csv", "Where the shapes of the model's inputs go."] = SHAPES,
+    shapes: Annotated[Path, "FILE.csv", "File for the shapes of the model's inputs."] = SHAPES,
     model: Annotated[
         str | None,
         "CLASS",
@@ -141,7 +141,7 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
     lines = [f"Wrote {' and '.join(map(str, written))}: the inputs in {counted}."]
     if inputs.left_out:
         lines.append(
-            f"Left out: {inputs.left_out:,} calls: other channels or dimensions, a size of 0, or too many shapes."
+            f"Left out {inputs.left_out:,} calls: other channels or dimensions, a size of 0, or too many shapes."
         )
     if len(written) < 2:
         lines.append(

@@ -135,7 +135,7 @@ def _explained(asked: "NamedQuery") -> str:
     parts.append("\n".join(["Columns:", *lines]))
     if asked.terminal:
         parts.append(
-            f"A terminal shows {', '.join(asked.terminal)}; --all-columns shows all of them."
+            f"A terminal shows {', '.join(asked.terminal)}; --all-columns shows all columns."
         )
     return "\n\n".join(parts)
 

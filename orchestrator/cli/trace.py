@@ -53,7 +53,7 @@ def trace(options: TraceOptions) -> None:
     """List the convolutions that your model runs, and write a suite of them.
 
     The model runs forward once, in a process of its own, on the GPU if there is one.
-    Its inputs are random numbers. A convolution's route is the backend that torch selects. In another layout than
+    Its inputs are random numbers. A convolution's route is the backend that torch selects. If --layout is not
     contiguous, the list also names layers that lose channels_last, and convolutions that convert their inputs back.
     """
     from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text

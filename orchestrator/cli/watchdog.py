@@ -2,7 +2,7 @@
 
 If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, Ray handles SIGTERM
 in the worker. A shell, a timer or Slurm must still see our exit code. The watchdog also kills each of its
-descendants that a signal stopped or that is stuck in the kernel (proc(5)); a trial that ran in it counts as lost.
+descendants that a signal stopped or that is stuck in the kernel (proc(5)); the trial of a killed process is lost.
 """
 
 import math
@@ -171,7 +171,7 @@ class _Watch:
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill each stopped or stuck process. If one survived that, kill the worker; if the worker survived, exit."""
+        """Kill each stopped or stuck process. If a process survives, kill the worker; if the worker survives, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:

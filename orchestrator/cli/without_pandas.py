@@ -1,4 +1,4 @@
-"""Keeps pandas out of commands: pyarrow.dataset imports it, for a third of a second, though no command needs it."""
+"""Keeps pandas out of commands: none needs it, and its import by pyarrow.dataset takes a third of a second."""
 
 import os
 import sys

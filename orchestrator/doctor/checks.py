@@ -105,7 +105,7 @@ def _ranks(machine: Survey) -> Check:
         return problem("ranks", "torch is built without NCCL, which several ranks need", advice)
     if not machine.peer_access:
         advice = "see `nvidia-smi topo -m`: without peer access NCCL copies through the host"
-        return warning("ranks", f"NCCL {machine.nccl}; no peer access between all GPUs", advice)
+        return warning("ranks", f"NCCL {machine.nccl}; not all GPUs have peer access", advice)
     return ok("ranks", f"NCCL {machine.nccl}; the GPUs reach each other's memory")
 
 

@@ -64,7 +64,7 @@ def bans(
 
 
 def answered(options: BansOptions, ran: Ran | None) -> tuple[Answer, pa.Table, list[MarkedColumn]]:
-    """Return the answer, its rows, and the columns of these that a table shows."""
+    """Return the answer, its rows, and the rows' columns that a table shows."""
     rows, marked, asked = pa.table({}), list[MarkedColumn](), load_query("bans")
     headline = f"Nothing to ban: no cell of {options.workload} runs a convolution in cuDNN."
     if ran is not None:

@@ -53,7 +53,7 @@ class Operation:
         return next(allowed, None)
 
     def saw(self, took: str, expected: str | None) -> None:
-        """Move `took`, the plan that a process without a search took, before `expected` in `plans`."""
+        """Put `took`, the plan seen in a process without a search, ahead of `expected` in `plans`."""
         if took in self.plans:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
@@ -107,7 +107,7 @@ class _Search:
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Change `banned` by what saves most, until no change saves LEAST_GAIN; return the result."""
+        """Return `banned` after the changes that save most, one at a time, until none saves LEAST_GAIN."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -146,7 +146,7 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """Return the rules by which a process without a search takes the fastest plans that it can.
+    """Return the rules under which a process without a search takes the fastest plans possible.
 
     `version`: of cuDNN, such as 91900. Raises SpecError if a process fails or runs other operations.
     """
@@ -264,8 +264,8 @@ def choose(operations: Sequence[Operation], version: int, first: First = ()) -> 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
     whole process, so a ban that helps one operation may cost another its best plan. Then the
     sum of all operations' times decides. To give an operation a faster plan, a change bans the plans
-    before this plan, and lifts bans that hit the plan itself. Of all changes the one that saves most
-    is made, again and again until none saves LEAST_GAIN. `version`: of cuDNN.
+    before this plan, and lifts bans that hit the plan itself. The change that saves most is made,
+    again and again, until no change saves LEAST_GAIN. `version`: of cuDNN.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

@@ -67,7 +67,7 @@ def freeze(
             f"{options.file} exists: test it with --check, or name another file with --output"
         )
     if not os.access(options.file.parent, os.W_OK):
-        raise SpecError(f"--output: {options.file.parent} is no folder that can be written to")
+        raise SpecError(f"--output: {options.file.parent} is not a writable folder")
     planned = _looked(options, None, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:
@@ -195,7 +195,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Compare a step without and with the rules, as a gate does. Raises UnfinishedError if stopped early."""
+    """Compare a step without and with `errata`, as a gate does. Raises UnfinishedError if stopped early."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,

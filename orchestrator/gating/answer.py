@@ -46,7 +46,7 @@ class Gate:
     alone: Sequence[AnswerRow] = ()
     """A/A pairs, one row for each side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
     false_alarms: float | None = None
-    """Of changes that have no effect, the share that this gate would call slower."""
+    """Share of changes without effect that this gate would call slower."""
     least_found: float | None = None
     """Least slowdown that this gate would find in four of five cases, as a share of base's time."""
     kernels: Sequence[KernelChange] = ()

@@ -66,7 +66,7 @@ class Bisection:
     good: int
     """Number of the newest environment found not slower than the oldest; 0 is the oldest itself."""
     first: int | None
-    """Number of the first environment found slower or broken, if any; all between `good` and `first` are undecided."""
+    """Number of the first slow or broken environment, if any; environments between `good` and `first` are undecided."""
 
     @property
     def decisive(self) -> Gate:
@@ -156,10 +156,10 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """Compare the newest environment with the oldest; if the newest is slower, bisect those between.
+    """Compare the newest environment with the oldest; if the newest is slower, bisect the rest.
 
     If a comparison is undecided, the nearest environment not yet measured is taken instead. The first
-    slower one sets the threshold to half its slowdown: later comparisons take fewer blocks, and small changes pass.
+    slowdown found, halved, becomes the threshold: later comparisons take fewer blocks, and small changes pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)

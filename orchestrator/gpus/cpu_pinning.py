@@ -57,10 +57,10 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """Return this slot's cores: an equal share of those near it, which no other slot gets.
+    """Return this slot's cores: an equal share of its NUMA node's cores, shared with no other slot.
 
     `slots`: the NUMA node of each of the host's slots, always in the same order. If a node is unknown or has no core
-    for us, all cores are divided among all slots. If slots outnumber the cores, each slot gets all of the cores.
+    for us, all cores are divided among all slots. If slots outnumber the cores to divide, each slot gets all of these.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):

@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether this night could not tell, unlike the one before, or learns after one that could."""
+    """Return whether the state is new: could_not_tell, or learning after a night in state fine or regression."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)

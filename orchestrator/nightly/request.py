@@ -1,6 +1,6 @@
 """NightRequest: a night that is to run. Diary: files beside the results, which later nights read.
 
-    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, as `night.json` of its reports
+    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, also in its reports, as `night.json`
     nightly/NAME/told.json                     alerts that were posted, so that each is posted once
     nightly/NAME/baseline.json                 the pinned night
     nightly/NAME/accepted.json                 accepted changes, oldest first
@@ -81,7 +81,7 @@ class Diary:
         """Write a night's outcome, sent by a cluster's job. Raise ReportError if `text` is no such outcome."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
-            raise ReportError(f"the outcome of {sweep_id}: found that of {outcome.night!r}")
+            raise ReportError(f"found the outcome of {outcome.night!r}, wanted that of {sweep_id}")
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:

@@ -35,7 +35,7 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
-    """Return the contrasts that `decided_by` names, or all."""
+    """Return the contrasts that `decided_by` names; all if it is empty."""
     return chosen(contrasts_in(plan), plan.decided_by)
 
 
@@ -55,7 +55,7 @@ class Standing:
 
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of a config that a race never leaves out: a job is compared with it."""
+    """Name of the config that a race keeps, as a job's advice compares with it; empty: none."""
 
     @property
     def is_open(self) -> bool:
@@ -159,7 +159,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell; of a contrast's several states, keep the first, which has most blocks."""
+    """Group states by cell; keep a contrast's first state in each cell: it has the most blocks."""
     first: dict[tuple[str, str, str], ContrastState] = {}
     for state in states:
         first.setdefault((state.cell_id, state.contrast, state.other_settings), state)

@@ -35,15 +35,15 @@ class LaunchOptions:
         ),
     ] = None
     suite: Annotated[str | None, "Bundled suite or .yaml file; overrides the launch file."] = None
-    results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None
+    results: Annotated[str | None, "Folder or URL. Default: the launch file's or ./results."] = None
     only: Annotated[
         Sequence[str], "FIELD=VALUE", "Run only trials with this value; repeat to narrow further."
     ] = ()
     replicates: Annotated[
         str | None,
         "N|decided|best",
-        "Blocks per cell: a number, or as many as decide it or find its best config. decided:50: at most 50 "
-        "instead of 20.",
+        "Blocks per cell: a number, or until each cell is decided or its best config is found. decided:50 allows "
+        "50 blocks instead of 20.",
     ] = None
     minutes: Annotated[
         float | None,
@@ -65,7 +65,7 @@ class LaunchOptions:
     results_asked: str | None = None
     """Results that `sweep query` and `sweep report` read by default in the launch's folder."""
     program: str = field(default_factory=program)
-    """What was typed to start this program: `sweep`, or its path if the shell lacks `sweep`."""
+    """This program's name in printed commands: `sweep`, or its path if PATH lacks it."""
 
     @cached_property
     def own_shard(self) -> "Shard | None":
@@ -75,7 +75,7 @@ class LaunchOptions:
         return None if self.shard is None else read_shard(self.shard)
 
     def part(self, plan: "Plan") -> "Plan":
-        """Return this launch's shard of the plan, or the whole plan. Raises SpecError for an empty shard."""
+        """Return this launch's shard of the plan; without --shard, all of it. Raises SpecError for an empty shard."""
         return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
@@ -117,7 +117,7 @@ def read_date(text: str, option: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise SpecError(f"{option} {text}: found no date such as 2026-11-21") from None
+        raise SpecError(f"{option}: found {text!r}, allowed: a date such as 2026-11-21") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class NightOptions:
 
     file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml")
     suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None
-    results: Annotated[str | None, "Folder or URL; overrides the launch file (./results)."] = None
+    results: Annotated[str | None, "Folder or URL. Default: the launch file's or ./results."] = None
     minutes: Annotated[
         float | None,
         typer.Option(min=0.001, help="Overrides `nightly.minutes` of the launch file."),
@@ -173,7 +173,7 @@ class NightOptions:
 class AuditRequest:
     script: Annotated[
         str,
-        typer.Argument(metavar="SCRIPT", help="A script of Python; with -m the name of a module."),
+        typer.Argument(metavar="SCRIPT", help="A Python script or, with -m, the name of a module."),
     ]
     arguments: Annotated[
         Sequence[str],
@@ -213,6 +213,6 @@ def read_replicates(text: str) -> "Replicates":
         return blocks
     except ValidationError:
         raise SpecError(
-            f"--replicates: found {text!r}, allowed: a number from 1, decided or best, also as decided:MOST "
+            f"--replicates: found {text!r}, allowed: a number from 1, decided, best, decided:MOST or best:MOST "
             f"with MOST from {LOOKS[1]} to {LOOKS[-1]}"
         ) from None

@@ -171,7 +171,7 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Plan a suite: all cells once, then all again, in random orders that the cells seed.
+    """Plan a suite: all cells once, then all again, in random orders seeded by the cells.
 
     So each cell's replicates are spread over the sweep. If a time limit cuts the sweep, no cell is
     more than one replicate behind, and the same cells are behind every night. The order of configs
@@ -294,7 +294,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     """Return the trials that have every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
 
-    If a cell loses some of its trials, no look could decide that cell: the result has no looks.
+    If a cell loses some of its trials, no look could decide it, so the returned plan has no looks.
     """
     kept = plan.trials
     for field, value in choices:
@@ -336,7 +336,7 @@ class Shard:
         parts = sorted(set(part_of.values()), key=content_hash)
         own = set(parts[self.number - 1 :: self.of])
         if not own:
-            raise SpecError(f"--shard {self}: the plan has {len(parts)} {whole}, none for this one")
+            raise SpecError(f"--shard {self}: the plan has only {len(parts)} {whole}")
         mine = tuple(trial for trial in plan.trials if part_of[trial.block] in own)
         return replace(plan, trials=mine)
 

@@ -31,11 +31,11 @@ class SweepRequest:
     launched_at: float | None = None
     """When the time limit began, by `monotonic`; None: it begins with the first block."""
     may_skip: bool = False
-    """Whether to leave out models whose package is not installed, as a night does."""
+    """Whether to leave out what cannot run for lack of a package or compiler, as a night does."""
     job: Job | None = None
     """The job to advise on; with a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Where the code of each side is, by the `code` of the side's config."""
+    """Locations of the codes that a gate or bisect compares, by `code` of their configs."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
     """Whether a cell is also decided once its candidate is shown to be not slower, as in a gate."""
@@ -51,7 +51,7 @@ class Planned:
     chosen: Plan
     """The part of `whole` that `--only` selects."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Models that a night leaves out because their package is not installed, and why."""
+    """Reason why a night leaves a model or an execution out, by its name."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

@@ -35,7 +35,7 @@ class Job:
 
     @property
     def blocks_owed(self) -> int:
-        """Fewest blocks for an advice: for a warm start two, as the first block only fills the cache."""
+        """Fewest blocks that advice needs: two for a warm start, as the first fills the cache."""
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:
@@ -58,7 +58,7 @@ class Session:
     plan: Plan
     """The trials that this launch runs; if the sweep is resumed, only the missing trials."""
     own: Plan
-    """The trials of this launch, recorded ones too: those of its shard, or the whole plan."""
+    """All trials of this launch's shard or, without a shard, of the whole plan."""
     reason: str = ""
     """Why the launch runs this sweep, in words for the user."""
     resumed: bool = False
@@ -96,7 +96,7 @@ class Session:
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Pythons of environments with their own torch and cudnn-sweep, by a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Where the code of each side is, by the `code` of the side's config."""
+    """Locations of the codes that a gate or bisect compares, by `code` of their configs."""
     min_effect: float = MIN_EFFECT
     """The smallest relative difference that counts."""
     one_sided: bool = False

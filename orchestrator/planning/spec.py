@@ -58,7 +58,7 @@ class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
     """
 
     url_env: str | None = None
-    """A variable of the environment that holds the URL."""
+    """Name of the environment variable that holds the URL."""
     url_file: str | None = None
     """A file whose one line is the URL."""
     form: Literal["json", "slack", "apprise"] = "json"
@@ -68,7 +68,7 @@ class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
     def _one_source(self) -> "WebhookKeys":
         # Validates the model, not a key: an error prints its key's value, which may be the URL.
         if (self.url_env is None) == (self.url_file is None):
-            raise ValueError("give `url_env` or `url_file`, one of them")
+            raise ValueError("give either `url_env` or `url_file`")
         if self.url_env is not None and not self.url_env.isidentifier():
             raise ValueError("`url_env` takes the name of a variable that holds the URL")
         if self.url_file is not None and "://" in self.url_file:
@@ -82,9 +82,9 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     suite: str = "nightly"
     """The suite that a night runs: bundled, or a .yaml file."""
     minutes: PositiveFloat = 60.0
-    """No new block starts after this long."""
+    """Time limit in minutes: no new block starts after it."""
     wait_minutes: NonNegativeFloat = 30.0
-    """Longest wait for a busy GPU of this machine, before the budget begins."""
+    """Longest wait for a busy GPU of this machine, before the time limit begins."""
     last_good: str | None = None
     """The Python of a virtual environment whose software counts as good."""
     name: str | None = None
@@ -111,7 +111,7 @@ class SweepSpec(BaseModel):
     suite: str | None = None
     """A bundled suite or a .yaml file. Default: `quick`, if there are no `cells` either."""
     cells: list[CellAxes] | None = Field(default=None, min_length=1)
-    """What is timed, instead of a suite."""
+    """Cells to time instead of a suite's."""
     problems: dict[str, ProblemSpec] = {}
     """Convolutions of your own that `cells` can name."""
     configs: list[Config] | None = Field(default=None, min_length=1)
@@ -246,7 +246,7 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return launch file and suite, None for one that is not given, and a note on what is assumed.
+    """Return the launch file and the suite, each None if not given, and a note on what is assumed.
 
     Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
     """

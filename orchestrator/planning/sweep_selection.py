@@ -16,7 +16,7 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:
-    """Choose a sweep, and return a session of it. Raises SpecError if a named one cannot be resumed."""
+    """Choose a sweep; return its session. Raises SpecError if a named sweep cannot be resumed."""
     options, chosen = planned.request.options, planned.chosen
     if options.resume or options.sweep_id:
         return _named(store, planned)
@@ -54,7 +54,7 @@ def _named(store: Store, planned: Planned) -> Session:
         is_there = {trial.trial_id for trial in chosen.trials} <= there
         if not is_there and state.plan_hash not in (whole.plan_hash, chosen.plan_hash):
             raise SpecError(
-                f"{named} {sweep_id}: that sweep has another plan than this launch file"
+                f"{named} {sweep_id}: that sweep's plan is not that of this launch file"
             )
     elif state.plan_hash != chosen.plan_hash:
         raise SpecError(
@@ -79,7 +79,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return a session that resumes the sweep of `state`; None: a session of a new sweep."""
+    """Return a session that resumes the sweep of `state`; a new sweep's if `state` is None."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard

@@ -1,4 +1,4 @@
-"""A slot's client of the fork server: starts it, begins processes, passes the baton, closes it."""
+"""A slot's client of the fork server: starts and ends the server, and gives processes the baton."""
 
 import os
 import select
@@ -58,7 +58,7 @@ SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs tak
 class ForkServer(AbstractContextManager["ForkServer"]):
     """A server process that runs each job in a fresh process.
 
-    The server ends when our end of its input closes, and so no later than the process that made it.
+    The server ends when its input closes, and so no later than the process that started it.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             raise kind(f"{name} {fault}")
 
     def _greeted(self) -> str | None:
-        """Wait for the server's greeting; return what is wrong with the greeting, None if nothing."""
+        """Wait for the server's greeting; return what is wrong, or None for a right greeting."""
         line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
             with suppress(subprocess.TimeoutExpired):  # its output may close before it ends
@@ -217,7 +217,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
     """Describe the machine and workloads. With `needs_cuda` but no GPU, import no workload.
 
-    If no answer comes, raises ModelError if the workloads are user code, else ServerError.
+    Without an answer, raises ModelError if a workload is user code, else ServerError.
     """
     own, job = own_code(workloads), SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:

@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply
 
 @dataclass(kw_only=True, slots=True)
 class Follower:
-    """The process of a rank other than 0. It writes one line to `replies`: a Reply, if it fails."""
+    """The process of a rank other than 0. If it fails, it writes one line to `replies`: a Reply."""
 
     rank: int
     pid: int
@@ -32,7 +32,7 @@ class Follower:
             self.wait_status = os.waitpid(self.pid, 0)[1]
 
     def fault(self) -> Reply | int | None:
-        """Return the reply or the wait status of a process that failed; None for one that has not."""
+        """Return the process's reply or wait status if the process has failed, else None."""
         if self.wait_status:
             return self.wait_status
         line, end, _ = self.unread.partition(b"\n")
@@ -41,7 +41,7 @@ class Follower:
         try:
             return REPLY.validate_json(line)
         except ValidationError:
-            return Reply(status="error", message="the user's code wrote to the pipe of its reply")
+            return Reply(status="error", message="the user's code wrote to the pipe for replies")
 
     def end(self) -> None:
         """Kill the process, wait for its end, and close its descriptors."""
@@ -54,8 +54,8 @@ class Follower:
 
 
 def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
-    """Return the rank that failed first, and its fault. A process that died goes before one that
-    replied: the reply may only report that the other process is missing.
+    """Return the failed rank to blame, and its fault. A process that died comes before one that
+    replied, as a reply may only report that the dead process is missing.
     """
     faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
     return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

@@ -49,6 +49,7 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 
 EXIT_S = 30.0  # a process that has replied and does not end is killed after this
+DYING_S = 0.2  # a rank that died is seen to have ended so much later than its peers miss it, or sooner
 LAST_WORDS = 800  # bytes of a dead process's output that go into its message
 LAST_OUTPUT = 4096  # bytes of that output that are kept beside the message
 FOREIGN_BYTES = 80  # shown of a line that is no reply of ours
@@ -88,7 +89,7 @@ class Forked:
         self._counts = seats[0].counts if seats else None
         self._followers = [self._follower(seat, born) for seat in seats[1:]]
         self._fault: tuple[int, Reply | int] | None = None
-        """The rank that failed first, if it is not rank 0, and how."""
+        """The first failed rank other than 0, and its fault; None: no such rank has failed."""
         self._replies, reply_to = os.pipe()
         turns, self._pass_to = os.pipe()
         self._unread = b""
@@ -168,10 +169,18 @@ class Forked:
         """Note the first failed follower and kill rank 0. Do neither if rank 0 died: followers fail without rank 0."""
         for follower in self._followers:
             follower.listen()
-        if self._followers and not self._fault and not select.select([self._pidfd], (), (), 0)[0]:
-            self._fault = first_fault(self._followers)
-            if self._fault is not None:
-                self.kill()
+        if self._fault or (fault := first_fault(self._followers)) is None:
+            return
+        if not self._rank_0_died(DYING_S if isinstance(fault[1], Reply) else 0.0):
+            self._fault = fault
+            self.kill()
+
+    def _rank_0_died(self, patience_s: float) -> bool:
+        """Return whether rank 0 ended without a reply of its own, by a signal or an exit code."""
+        if not select.select([self._pidfd], (), (), patience_s)[0]:
+            return False
+        end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
+        return end is not None and end.si_status != 0
 
     def _pass_on(self, said: bytes) -> bytes | None:
         if self._understood(WHAT_WAS_SAID, said) is None:
@@ -202,6 +211,8 @@ class Forked:
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
         reply = self._reply
+        if self._followers and reply is not None and reply.status != "ok":
+            select.select([follower.pidfd for follower in self._followers], (), (), DYING_S)
         for follower in self._followers:
             follower.listen()
         died = first_fault(self._followers)
@@ -243,7 +254,7 @@ class Forked:
             return None
 
     def _judge(self, wait_status: int) -> tuple[Status, str | None]:
-        """Return status and message. Of several ranks, the message names the one that failed."""
+        """Return status and message. With several ranks, the message names the failed rank."""
         reply, rank = self._reply, 0
         if self._fault is not None and (reply is None or reply.status != "ok"):
             rank, fault = self._fault
@@ -290,7 +301,7 @@ def live(
     request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
 ) -> None:
     """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`.
-    `seat`: the process's place among the ranks of its trial; None: there is one. `turns`: None if
+    `seat`: the process's place among the ranks of its trial; None: only one rank. `turns`: None if
     the rank is not 0; then the process writes its reply only if it fails.
     """
     global _replier
@@ -326,7 +337,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close all pipes and sockets but `ours`: a trial must not write to the server's other ones."""
+    """Close all pipes and sockets but `ours`: a trial must not write to the server's other pipes."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -405,7 +416,7 @@ def _print_traceback() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and a line of its traceback: the last in user code, else the last."""
+    """Return the error's text and its innermost line in user code, or in any code if there is none."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
@@ -428,7 +439,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return a hint, such as to try multiples of 32 if a network rejects sizes; else ""."""
+    """Return a hint, such as to try multiples of 32 if a network rejects sizes; "": no hint."""
     if isinstance(job, TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | CallJob):

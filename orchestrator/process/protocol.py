@@ -4,7 +4,7 @@ A slot begins processes, passes them the baton and ends them. When a process pas
 the server sends the process's report; when a process has ended, its outcome. New processes have the
 baton, several at once, until they report or end; later one at a time has it. The server may be of another
 version: its greeting has the protocol's number. An unknown field of a reply is ignored, a missing
-one is null. A request with an unknown field is refused, as that would change what is measured.
+one is null. A request with an unknown field is refused, as the field may change what is measured.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class TrialJob:
 
     trial: TrialRequest
     takes_turns: bool = False
-    """Whether to pass the baton back after one-time costs, all shapes, and each turn."""
+    """Whether to pass the baton back after one-time costs, after meeting all shapes, and after each turn."""
     kind: Literal["trial"] = "trial"
 
 

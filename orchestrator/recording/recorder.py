@@ -39,7 +39,7 @@ class Progress:
     """Trial that each slot began last, by the slot's name, until the slot's next record."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
-    """Names of faults of the timed code, each once."""
+    """Names of the warnings about the timed code, each once."""
     repeated: int = 0
     """Number of records of trials that had one already; only a trial's first record counts."""
     lost: int = 0
@@ -83,7 +83,7 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return a failure's cause: the status, and an exception's type and line, else the message."""
+    """Return a failure's cause: the status, with an exception's type and line or the message."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
@@ -181,7 +181,7 @@ class Recorder:
         return record.trial_id not in self._held
 
     def progress(self) -> Progress:
-        """Return a copy of the progress: Ray sends it while the recorder works on."""
+        """Return a copy of the progress: Ray sends it while the original may change."""
         return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:

@@ -1,4 +1,4 @@
-"""Clusters that run launches and nights: that of this node, a running one, one that we bring up."""
+"""Clusters that run launches and nights: this node's own, a running one, and one we bring up."""
 
 import secrets
 import shlex
@@ -76,7 +76,7 @@ class Cluster:
             machine = survey(server, workload_names(request.suite))
         say(
             console,
-            f"On {self.where} ({self._size()}), into {request.results}. Each GPU model has a plan of its own.",
+            f"On {self.where} ({self._size()}), records in {request.results}. Each GPU model has a plan of its own.",
         )
         for name in [ANY_MODEL] if models == ALL_MODELS else as_list(models):
             environment = replace(machine.environment, device="cuda", gpu=name)
@@ -155,21 +155,21 @@ class RunningCluster(Cluster):
             if job is None:
                 job = self._send(jobs, self._job(request, night))
             elif self.known.fetched(job).exists():
-                say(console, f"Sweep {tonight} has ended there: this is its outcome")
+                say(console, f"Sweep {tonight} has ended on the cluster: this is its outcome")
                 return
             else:
-                still = f"Sweep {tonight} is still running there, as job {job.job_id}"
+                still = f"Sweep {tonight} is still running, as the cluster's job {job.job_id}"
                 say(console, f"{still}: following it")
         try:
             report = self.follow(job, console)
         except KeyboardInterrupt:
-            say(console, f"\nSweep {tonight} continues there. To follow it, start this night again")
+            say(console, f"\nSweep {tonight} continues on the cluster. To follow, start it again")
             raise
         keep(tonight, report.outcome)
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Fetch outcomes of ended nights. Return tonight's job if it runs, or its outcome was fetched now."""
+        """Fetch outcomes of ended nights. Return tonight's job if it runs or was fetched now."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id

@@ -33,7 +33,7 @@ class Destination(Protocol):
     """The destination, in words."""
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        """Run the sweep, or send it. Returns the exit code."""
+        """Run the sweep or send it, and return the exit code."""
 
     def show(self, request: SweepRequest, console: Console) -> int:
         """Print what `launch` would run, write nothing, and return the exit code."""

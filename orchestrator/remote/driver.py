@@ -1,7 +1,7 @@
 """The driver of a launch, a Ray job on a cluster's head: surveys the nodes, plans, runs.
 
 `sweep launch` starts this driver in a folder with the request and the user's own files. The driver prints events for
-commands that follow it, and lines for people. If the launch is on a cluster's node, the driver is its child process.
+commands that follow it, and lines for people. On a cluster's node, the driver is a child process of the launch.
 """
 
 import logging
@@ -81,7 +81,7 @@ class TheseNodes:
         if counts:
             raise SpecError(
                 f"ranks: found {', '.join(sorted(counts))}, allowed on a cluster: {ONE_RANK}; "
-                "launch on a machine with the GPUs"
+                "launch on a machine with that many GPUs"
             )
         return self._nodes[0].machine
 

@@ -69,7 +69,7 @@ class Place(Protocol):
         """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Survey the last good software's `python`. Raises ServerError, on a cluster SpecError."""
+        """Return the environment of the last good `python`. Raises ServerError or SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """Yield the quick checks of `sweep doctor`, to make before a night."""
@@ -87,13 +87,13 @@ class Ran(Summary):
         return ExitCode.DOES_NOT_RUN if fails else ExitCode.FINE
 
     def check_not_stopped(self, *, is_decided: bool) -> None:
-        """Raise UnfinishedError if something stopped the sweep before it could decide."""
+        """Raise UnfinishedError if the sweep was stopped, unless it has records and is decided."""
         if self.progress.stopped and not (is_decided and self.stored):
             raise UnfinishedError(f"stopped: {self.progress.stopped}; run the command again")
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
-    """Survey a place and plan a sweep for it. Raises SpecError for a suite that is wrong or does not fit it."""
+    """Survey a place and plan a sweep for it. Raises SpecError for a suite that is wrong or unfit for the place."""
     preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
@@ -266,7 +266,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks: the time limit less all other work; None: no limit."""
+    """Return the seconds left for blocks: the time limit minus other work's time; None: no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0

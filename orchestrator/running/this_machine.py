@@ -65,7 +65,7 @@ class ThisMachine:
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
         """Return this machine once one of its devices has no sweep; torch is not imported for that.
 
-        If sweeps hold all: waits with `waits`, otherwise raises SweepBusyError naming a holder.
+        If sweeps hold all devices, waits if `waits`, else raises SweepBusyError naming a holder.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -194,9 +194,9 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold these GPUs; if none, the CPU. With a finite `wait_s`, also wait for processes of others.
+    """Hold these GPUs or, without any, the CPU. With a finite `wait_s`, also wait for other processes.
 
-    Raises SweepBusyError if another sweep holds them after `wait_s`; trials beside other processes are marked.
+    Raises SweepBusyError if another sweep still holds one after `wait_s`. Trials beside other processes are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

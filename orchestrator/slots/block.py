@@ -65,7 +65,7 @@ class Rounds:
         self._round("report", self._living, stopped=stopped)
 
     def _warm_up(self, stage: Stage, members: list[Member]) -> None:
-        """Run rounds until all members have settled or time is up: one warm-up of the device."""
+        """Warm up the device: run rounds until all members have settled or time is up."""
         spec = self._spec
         limit_s = max(spec.warmup_s, spec.warmup_limit_s) * len(members)
         began = monotonic()
@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds, `budget_s` per member; return why they stopped, None if all members ended."""
+        """Time rounds for `budget_s` per member; return why timing stopped, None if all ended."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -337,7 +337,7 @@ def _lacked_memory(running: Running) -> bool:
 def _dropped(records: Sequence[RunRecord]) -> bool:
     """Return whether a search may have dropped a cuDNN plan, as other processes held memory.
 
-    It may if a logged workspace fits into the most memory that a process found free, not the least.
+    It may if a logged workspace fits into the most free memory that a process found, but not into the least.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

@@ -58,14 +58,14 @@ OPENED_AT_ONCE = 4
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
-    """Return the key of a trial's fork server: the trial's software, and those of its variables
-    that `import torch` reads. `apart`: whether a twin has a server of its own.
+    """Return the key of a trial's fork server: the trial's software, and the variables that
+    `import torch` reads. `apart`: whether a twin has a server of its own.
     """
     return trial.software, tuple(trial.config.at_import.items()), trial.twin if apart else 0
 
 
 class ForkedSlot:
-    """A slot whose trials run in processes that fork servers fork."""
+    """A slot whose trials run in processes forked by fork servers."""
 
     def __init__(self, session: Session, name: str, servers: Mapping[Server, DeviceServer]) -> None:
         self._session = session

@@ -62,7 +62,7 @@ class Slots:
     count: int
     gpu: bool
     ranks: int = 1
-    """GPUs of a slot, all of one node."""
+    """Number of GPUs of a slot, all on one node."""
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Names of the Ray nodes on which the slots may be, by id; empty: any node."""
 
@@ -76,7 +76,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """The actor of a slot. A trial of Tune is a block, which stays on one GPU; its steps make records."""
+    """The actor of a slot. A trial of Tune is a block, which stays on one slot; each of its steps makes a record."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -186,7 +186,7 @@ class BlockSearcher(Searcher):
 
 class ActorsKept(FIFOScheduler):
     """FIFO order in which Tune's trials keep their actors. By default Tune gives a waiting trial an old
-    actor and ends the new one that starts for it: a lost slot never returns. Tune also checks all trials per step.
+    actor and ends the new one that starts for it: a lost slot never returns. It also checks all trials at each step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:

@@ -1,7 +1,7 @@
 """Draws an answer for people.
 
 With all columns: a table, or a block of lines for each row if a table would be too wide.
-With the columns that a question marks for terminals: always a table with one line for each row.
+With only a question's terminal columns: always a table with one line for each row.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ GAP = 2  # between two columns
 
 
 def draw(answer: "pa.Table", width: int | None) -> str:
-    """Return the answer as a table or, if `width` is too little, as blocks of lines."""
+    """Return the answer as a table or, if that is wider than `width`, as blocks of lines."""
     from cudnn_sweep.analysis.engine.formats import plain_rows, readable
     from cudnn_sweep.analysis.words import printable
 

@@ -123,7 +123,7 @@ class Summary:
         return list(slow_gpu_lines(self.store, self.session.sweep_id))
 
     def undecided(self) -> Iterator[str]:
-        """Yield lines on how many cells are decided, and how many more blocks would decide another."""
+        """Yield lines on how many cells are decided, and how many more blocks would decide another cell."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
             yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
         yield from more_blocks(self.verdicts)
@@ -264,7 +264,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     if summary.not_run:
         cells = counted(len(progress.hopeless), "cell")
         yield (
-            f"\n{counted(summary.not_run, 'further trial')} of {cells} not run: every config raised the "
+            f"\n{counted(summary.not_run, 'further trial')} of {cells} did not run: every config raised the "
             "same exception twice. Fix the cause and launch again."
         )
     more = len(by_cause) - CAUSES_SHOWN

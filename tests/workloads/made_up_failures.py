@@ -136,7 +136,7 @@ FAILURES: list[tuple[str, str, dict[str, Any], str]] = [
         "Joins",
         "2x3x15x15",
         {},
-        "multiples of 32 with --input: tensors that are joined differ in size",
+        "multiples of 32 with --input: tensors that are combined differ in size",
     ),
     ("Deep", IMAGES, {}, ""),
     ("Speaks", IMAGES, {}, ""),

@@ -32,7 +32,7 @@ END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """Begin the audit; remove our sitecustomize's `folder` from sys.path. `before`: modules imported earlier."""
+    """Begin the audit; remove our sitecustomize's `folder` from sys.path. `before`: modules imported before ours."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:

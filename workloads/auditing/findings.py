@@ -74,7 +74,7 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """An argument of a model, over all its calls that recorded gradients, or all that did not."""
+    """A model's argument in all calls that recorded gradients (`training`), or in all others."""
 
     training: bool
     name: str | int
@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """For each dimension: the number and the named input sizes that equal it in all calls."""
+    """For each dimension: its number, and named input sizes equal to it, as far as all calls agree."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +147,7 @@ class Findings:
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Number of calls without noted sizes: after 100,000 distinct calls, or without strides."""
+    """Number of calls without noted sizes: beyond 100,000 distinct ones, or of strideless tensors."""
     arrivals: tuple[tuple[int, int], ...]
     """Pairs: n, and the number of distinct convolutions in the first n calls."""
     new_in_last_tenth: int

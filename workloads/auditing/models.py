@@ -106,7 +106,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of this module and its equals; None before its first convolution (a loss has none)."""
+    """Calls of this module and its equals; None before its first convolution, as for a loss."""
 
 
 class Models:

@@ -35,7 +35,7 @@ class Cell:
     ranks: str = ONE_RANK
     """Number of processes that train together, each on its own GPU of one host, as `2_ranks`."""
     placement: str = ""
-    """`strides` if records from before this column ran a convolution in another layout."""
+    """`strides` if a convolution is channels_last by strides alone, as from schema version 3 on."""
 
     def under(self, config: Config) -> "Cell":
         """Return the cell with the config's layout and precision where these are not null."""

@@ -46,7 +46,7 @@ OWNERS = {
         ),
         "cudnn-sweep itself",
     ),
-    **dict.fromkeys(("LD_LIBRARY_PATH", "LD_PRELOAD"), "the process's start"),
+    **dict.fromkeys(("LD_LIBRARY_PATH", "LD_PRELOAD"), "the dynamic loader"),
 }
 # Settings that cells have too, each with its own column for a config's value.
 OF_CELL = {"layout": "config_layout", "precision": "config_precision"}
@@ -187,7 +187,7 @@ class Config:
 
 
 def read_back(variables: Iterable[str]) -> Config:
-    """Return the settings in force in this process; `variables`: names of those to read into `environment`."""
+    """Return the settings in force in this process; `variables`: names of variables to read into `environment`."""
     import torch
     from torch.backends import cudnn
 

@@ -5,8 +5,8 @@ A rule bans all plans of an engine, or those of its plans with certain knobs: `C
 cuDNN: one, `@91900`, or a range, `@91900-91901`, end excluded. A plan's tag is its name in
 the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
-PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once a process, in place of PyTorch's own rules. These, which
-stand as text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp), are therefore merged in here. The
+PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules. So the file gets
+these too, from a text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
 frontend matches plans as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 

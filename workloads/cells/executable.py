@@ -29,7 +29,7 @@ def execution_fault(
     if not cell.may_end():
         return f"{name} needs a graph for each shape; the shapes of regime {cell.regime} never end"
     if cell.state != Plain.name:
-        return f"{name} replays what was captured, so it has no state but {Plain.name}; found {cell.state}"
+        return f"{name} replays what was captured: found state {cell.state}, allowed: {Plain.name}"
     precision = find_precision(cell.under(config).precision)
     if cell.direction == "training" and precision.autocast == "float16":
         return f"{name} cannot hold a training step in {precision.name}: its loss scale waits for the GPU"

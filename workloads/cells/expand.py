@@ -59,8 +59,8 @@ Facts = Mapping[str, WorkloadFacts]
 def without_missing(
     suite: SuiteSpec, facts: Facts, compiler: str | None
 ) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without models whose pip extra cannot be imported, and each such model's fault by name.
-    Without a C++ compiler it has no config that compiles.
+    """Return the suite without models whose pip extra cannot be imported, and a fault for each name left out.
+    If `compiler` is None, also leave out configs that compile.
 
     If no cell would be left, the suite is returned as it is, without faults.
     """
@@ -158,7 +158,7 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last by strides alone. No record before version 3 has one.
+    """Return whether a convolution is channels_last by strides alone, as in no record before schema version 3.
 
     A network has such a convolution if `traits.by_strides`, or if its input has one channel or one pixel.
     """

@@ -24,7 +24,7 @@ SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSide:
-    """What a case measures on one side; kind `bound` has one side, the others two."""
+    """One side of a case: baseline or candidate. A case of kind `bound` has the baseline alone."""
 
     workload: str
     """conv, or a model's import path."""
@@ -116,7 +116,7 @@ class FieldCase:
 
 @cache
 def load_field_cases() -> dict[str, FieldCase]:
-    """Return all cases of all files, by the id of the case."""
+    """Return all cases of all files, by id."""
     tables = sorted(FIELD.iterdir(), key=lambda file: file.name)
     lines = (csv.DictReader(table.read_text(encoding="utf-8").splitlines()) for table in tables)
     cases = [FieldCase(**row) for rows in lines for row in rows]

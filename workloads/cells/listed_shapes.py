@@ -58,12 +58,12 @@ class ListedSpec(BaseModel):
     model_config = STRICT
 
     file: str = Field(min_length=1)
-    """CSV, by its path from the YAML file. Columns: `batch`; `length`, `height,width` or `depth,height,width`;
-    `count`. Sizes without a column are the cell's; default count: 1."""
+    """Path of a CSV file, relative to the YAML file. Columns: `batch`; `length`, `height,width` or
+    `depth,height,width`; `count` (default: 1). Sizes without a column are the cell's."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
-    """Number of steps before the shapes repeat. If the counts add up to at most this, each shape
-    occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn, in
-    proportion to the counts."""
+    """Largest number of steps before the shapes repeat. If the counts add up to at most this, each
+    shape occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn,
+    in proportion to the counts."""
     seed: int = 0
     """Seed of the draws, which are the same for every config and replicate."""
     rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
@@ -143,7 +143,7 @@ def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
     if len(numbered) < 2 or len(numbered) > MOST_ROWS + 1:
         count = max(0, len(numbered) - 1)
         raise ValueError(
-            f"{path}: found {count:,} shapes, allowed are a header and 1 to {MOST_ROWS:,}"
+            f"{path}: found {count:,} shapes below the header; allowed: 1 to {MOST_ROWS:,}"
         )
     names = _columns(f"{path}:{numbered[0][0]}", _cells(numbered[0][1]))
     return tuple(_row(f"{path}:{number}", names, _cells(line)) for number, line in numbered[1:])

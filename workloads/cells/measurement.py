@@ -39,13 +39,13 @@ class MeasureSpec(BaseModel):
     """The processes of a block live side by side and take turns; otherwise they run one after
     another."""
     start_together: bool = False
-    """Processes that take turns pay their one-time costs side by side, before the first one calls
-    its shapes; otherwise one after another."""
+    """Processes that take turns pay their one-time costs side by side, before any of them calls a
+    shape; otherwise one process pays after another."""
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
     """With a GPU, the processes of a block take turns on this many CPUs, the same for all; null: on
-    all CPUs of the slot. Loops that keep more than one CPU busy keep all of them."""
+    all CPUs of the slot. If a loop keeps more than 1.5 CPUs busy, its block runs on all of them."""
     open_steps: Annotated[int, Field(ge=1)] = 64
-    """Steps of an open loop that are timed."""
+    """Number of timed steps in an open loop."""
     open_budget_s: Seconds = 10.0
     """Timing of an open loop stops after this time, however many steps are timed."""
     calibrate: bool = True
@@ -55,7 +55,7 @@ class MeasureSpec(BaseModel):
     logged_replicates: Annotated[int, Field(ge=0)] = 1
     """In this many of a cell's replicates, an untimed process logs cuDNN's choice of engines."""
     telemetry: MonitorKind = "nvml"
-    """What reads clocks, power and other processes: nvml, off, or a fake that shows warnings."""
+    """Source of clocks, power and other processes: nvml, off (no source), or fixed fake readings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
     """A trial's process that runs longer is ended, together with its descendants."""
     host_memory_limit_mib: Annotated[int, Field(ge=1)] | None = None
@@ -92,9 +92,9 @@ class LogPass(measured.Logged):
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """For each operation of `logged_choices`, its calls in one step of every shape together; empty: unknown."""
+    """For each operation of `logged_choices`, its number of calls if each shape runs one step; empty: unknown."""
     banned_ran: list[str] = field(default_factory=list)
-    """Texts: each plan that ran although a rule of the config's errata bans it, and the rule."""
+    """Texts about banned plans that ran: each names a plan and the rule of errata that bans it."""
 
 
 @dataclass(kw_only=True)

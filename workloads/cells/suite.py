@@ -77,7 +77,7 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _read_ranks(given: Any) -> Any:
-    """Read a number of ranks, as 2 or `2_ranks`, the text that results show."""
+    """Return a number of ranks, given as 2 or `2_ranks`, as the text that results show: `2_ranks`."""
     match = re.fullmatch(r"([1-9]\d?)(_ranks?)?", str(given))
     if match is None or isinstance(given, bool):
         raise ValueError(f"found {given!r}, allowed: a number of GPUs from 1 to 99")
@@ -112,7 +112,7 @@ ModelInput = Annotated[Extents, AfterValidator(_with_batch)]
 
 
 class BatchByDevice(BaseModel):
-    """One batch size on a GPU and another on a CPU. They are two different cells."""
+    """One batch size on a GPU and another on a CPU. Each makes a cell of its own."""
 
     model_config = STRICT
 
@@ -123,8 +123,8 @@ class BatchByDevice(BaseModel):
 
 
 class PrecisionByDevice(BaseModel):
-    """One precision on a GPU, another on a CPU: many CPUs compute in float32 alone. The two are
-    different cells."""
+    """One precision on a GPU, another on a CPU: many CPUs compute in float32 alone. Each makes a
+    cell of its own."""
 
     model_config = STRICT
 
@@ -151,7 +151,7 @@ class ProblemSpec(BaseModel):
     padding: Sizes = (0,)
     """Zeros added on both sides of each dimension."""
     dilation: Extents = (1,)
-    """Distance of a filter's elements."""
+    """Distance between a filter's elements."""
     groups: PositiveInt = 1
     """Groups of channels that do not mix. As many groups as channels: depthwise."""
     bias: bool = False
@@ -161,7 +161,7 @@ class ProblemSpec(BaseModel):
     output_padding: Sizes = (0,)
     """How much larger the output of a transposed convolution is on one side."""
     occurrences: PositiveInt = 1
-    """How often the network contains it; a column of the results."""
+    """How often the network contains the convolution; a column of the results."""
 
     @model_validator(mode="before")
     @classmethod
@@ -189,8 +189,8 @@ class ModelSpec(BaseModel):
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the model's class or function."""
     inputs: Inputs | None = None
-    """What the model is called with, if not one float tensor of the cell's `input`. Tensors in order, or by name
-    as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function
+    """What the model is called with. Default: one float tensor with the shape `input`. Tensors in order, or by
+    name as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function
     FILE.py:NAME that gets the shape."""
     loss: str = MEAN_SQUARE
     """What training minimises: mean_square or cross_entropy of all outputs, `own` for the loss that
@@ -217,8 +217,8 @@ class CellAxes(BaseModel):
     """What is timed: a bundled workload, or a model or @workload as `my_nets.py:Net` or
     `package.module:name`."""
     problem: str | list[str] | None = None
-    """Convolution of the workload `conv`: `tutorials/rgb256`, `tutorials` for all of that file, or a name
-    under `problems`."""
+    """Convolution of the workload `conv`: `tutorials/rgb256`, `tutorials` for all problems of that file, or a
+    name under `problems`."""
     input: ModelInput | Annotated[list[ModelInput], AfterValidator(_of_one_rank)] | None = None
     """Input of a model: batch, channels, space, such as 32x3x224x224. Each entry of a list is a
     cell of its own."""
@@ -231,8 +231,8 @@ class CellAxes(BaseModel):
     """Batch size; replaces that of the problem or workload."""
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
     """How input shapes arrive: a rule by name, with parameters as in `{cycle: {sizes: 4}}`, shapes
-    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: each
-    rule that suits the cell and is not named beside it, with its defaults."""
+    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: with
+    default parameters, each rule that suits the cell and that the list does not name."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
     precision: str | PrecisionByDevice | list[str] = "tf32"
@@ -305,8 +305,8 @@ def most_replicates(replicates: Replicates | None) -> int:
 
 
 class WithoutGpu(BaseModel):
-    """What replaces a suite's own keys without a GPU. Settings have no effect there, so such a run
-    only tries out the suite.
+    """Keys that replace the suite's own on a machine without a GPU. Settings have no effect there:
+    such a run only tries out the suite.
     """
 
     model_config = STRICT
@@ -403,7 +403,7 @@ class SuiteSpec(BaseModel):
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[Config], replicates: Replicates | None
 ) -> str | None:
-    """Return why a plan has too many trials; None: it has not. All problems of one file count as one."""
+    """Return an error if a plan has too many trials, else None. All problems of one file count as one."""
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
     pairs = sum(
         count * len(axes.configs or configs)

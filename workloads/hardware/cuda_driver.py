@@ -42,7 +42,7 @@ class GraphNode:
 
 
 def graph_nodes(graph: int) -> list[GraphNode]:
-    """Return the graph's nodes in the order of their capture; takes 10 µs a node. Raises DriverError."""
+    """Return the graph's nodes in the order of their capture; takes 10 µs per node. Raises DriverError."""
     count = ctypes.c_size_t(_count(graph))
     handles = (ctypes.c_void_p * count.value)()
     if count.value:

@@ -31,7 +31,7 @@ class _Captured:
 
 
 class CapturedStep:
-    """Runs a step by copying inputs into a graph's tensors and replaying the graph. A shape's first call captures it.
+    """Runs a step: copies inputs into a graph's tensors and replays the graph. A shape's first call makes its graph.
 
     A step first drops the previous step's gradients, so that the capture itself makes new ones.
     """
@@ -57,7 +57,7 @@ class CapturedStep:
         return captured.result
 
     def note_shape(self, ran: Ran) -> None:
-        """Note the time of the captures since the shape noted before."""
+        """Note the time of the captures since the previous shape."""
         ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._capture_s * 1e3]
         self._capture_s = 0.0
 
@@ -83,7 +83,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it. If that hides operations, the result's `as_written` shows them."""
+    """Return `step` as `execution` runs it; if graphs or compiled code hide operations, `as_written` shows them."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

@@ -215,7 +215,7 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Return the sum of the convolutions' least times by arithmetic or memory, whichever is longer; None: unknown."""
+    """Return the sum of convolutions' least times, each the longer of arithmetic and memory time; None: unknown."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None

@@ -87,13 +87,13 @@ class CompileWatch:
 
     @contextmanager
     def naming_a_full_disk(self, cache: str | None) -> Iterator[None]:
-        """Raise WorkloadError that names the compute cache if the `with` block fails as a disk is full."""
+        """If a full disk makes the `with` block fail, raise WorkloadError that names the compute cache."""
         try:
             yield
         except Exception as error:
             if (full := os.strerror(ENOSPC)) not in str(error):
                 raise
-            advice = "free some space, or name another folder for temporary files by TMPDIR"
+            advice = "free some space, or set TMPDIR to another folder for temporary files"
             raise WorkloadError(
                 f"execution {self._execution}: {cache or 'its cache'}: {full}: {advice}"
             ) from error

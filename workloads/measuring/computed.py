@@ -32,7 +32,7 @@ def compute(
 ) -> tuple[Computed, bool]:
     """Return fingerprints and errors of a new step's outputs and gradients, and whether all values are finite.
 
-    All random numbers come from `seed`. Errors are computed if `reference` is set and `flops` in convolutions are few.
+    All random numbers come from `seed`. Errors need `reference`, and at most REFERENCE_FLOPS `flops` in convolutions.
     """
     torch.manual_seed(seed)
     step = workload.step(context)

@@ -172,8 +172,8 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
     """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
 
-    Return the samples without NCCL's kernels, and the median of NCCL's in milliseconds a step: a rank then communicates
-    or waits for the others. Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
+    Return the samples without NCCL's kernels, and the median time of NCCL's kernels, in which a rank communicates or
+    waits, in ms per step. Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []

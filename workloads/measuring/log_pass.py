@@ -142,7 +142,7 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
 
 
 def read_log(text: str) -> list[Operation]:
-    """Return an `Operation` for each first call at a shape, in the log's order, if the log lists plans for the call."""
+    """Return, in the log's order, an `Operation` for each first call at a shape for which the log lists plans."""
     operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):

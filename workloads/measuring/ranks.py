@@ -108,7 +108,7 @@ class Ranks:
         _together = None
 
     def taking_turns(self, baton: Baton | None) -> Baton:
-        """Return a baton that all ranks pass on, and get back, together. `baton`: the block's, at rank 0."""
+        """Return a baton that all ranks pass on, and get back, together. `baton`: at rank 0, the block's baton."""
         return _CommonBaton(self, baton)
 
 

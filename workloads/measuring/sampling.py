@@ -38,7 +38,7 @@ class Sampled:
 def sample(
     take: Callable[[], list[float]], *, iterations: int, budget_s: float, error: float
 ) -> Sampled:
-    """Take samples, each over `iterations`, until the median's error falls to `error` or time is up."""
+    """Take samples of `iterations` steps each until the median's error is at most `error` or time is up."""
     samples_ms: list[float] = []
     began = now()
     while True:

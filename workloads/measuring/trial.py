@@ -199,7 +199,7 @@ def _measure_cold(
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
-    """Time the first calls at each distinct shape, within a budget; at only a few if new shapes never end."""
+    """Time the first calls at each distinct shape, or at a few if new shapes never end, within a budget."""
     cell, spec, memory = request.cell, request.measure, measured.memory
     period = cell.shapes().period(cell.input_shape)
     if period is None:
@@ -298,7 +298,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the loop: closed if the cold part called all its shapes, else open. Return whether it took turns."""
+    """Time the loop: closed if the cold part called all shapes, else open. Return whether the process took turns."""
     cell, spec = request.cell, request.measure
     period = cell.shapes().period(cell.input_shape)
     try:

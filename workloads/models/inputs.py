@@ -38,8 +38,8 @@ class TensorSpec(BaseModel):
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
     """Default: floating point, in the cell's precision and layout."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    """Random whole numbers are from 0 to below this bound, such as the size of a vocabulary or the
-    number of classes."""
+    """Random whole numbers are 0 or more and below this bound, such as the size of a vocabulary or
+    the number of classes."""
     value: bool | int | float | None = None
     """Every element has this value, such as 1 in a mask that hides nothing. Default: random
     numbers."""
@@ -132,8 +132,8 @@ def check_inputs(
         if names.isdisjoint(wanted):
             by = f", and regime {regime} varies it" if part in varies else ""
             raise WorkloadError(
-                f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; write the name "
-                f"for the size, as in `shape: [batch, {space_names(shape)[0]}]`"
+                f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; write sizes "
+                f"by name, as in `shape: [batch, {space_names(shape)[0]}]`"
             )
 
 

@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.training import loss
 
 OFTEN = 32  # networks that halve their input up to five times need multiples of this
 JOINS = ("cat", "concat", "concatenate", "stack")
-JOINED = "tensors that are joined differ in size"
+JOINED = "tensors that are combined differ in size"
 INFERENCE = "--direction inference"
 OWN_STEP = "a function calling the model's `training_step`, declared as `step(batch: torch.Tensor)`"
 
@@ -59,7 +59,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Describe the layer's input or joined tensors whose sizes do not fit; empty for any other error."""
+    """Describe a misfit in size, of a layer's input or of tensors that are combined; empty for other errors."""
     root = _root(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))

@@ -51,7 +51,7 @@ class Attention(nn.Module):
 class DiffusionUNet(nn.Module):
     """Maps images (N, channels, H, W) and their times (N) to the images' noise, in the same shape.
 
-    Each level after the first halves H and W, so both are multiples of 2^(len(levels) - 1). `attention` is the
+    Each level after the first halves H and W: both must be multiples of 2^(len(levels) - 1). `attention` is the
     index of the level with attention blocks; the middle has one too.
     """
 

@@ -75,10 +75,10 @@ class RankResult:
     gpu_uuid: Annotated[str | None, "its GPU; null: a CPU"]
     device_ms: Annotated[float | None, "as `steady_device_ms`"]
     wait_ms: Annotated[float | None, "as `steady_wait_ms`"]
-    kernels_hash: Annotated[str | None, "as the column"]
-    fingerprint: Annotated[str | None, "as the column"]
-    cold_peak_reserved_bytes: Annotated[int | None, "as the column"]
-    steady_peak_reserved_bytes: Annotated[int | None, "as the column"]
+    kernels_hash: Annotated[str | None, "as the trial's column"]
+    fingerprint: Annotated[str | None, "as the trial's column"]
+    cold_peak_reserved_bytes: Annotated[int | None, "as the trial's column"]
+    steady_peak_reserved_bytes: Annotated[int | None, "as the trial's column"]
 
 
 @dataclass(kw_only=True)
@@ -103,7 +103,7 @@ class Measured:
     accuracy: float | None = column("share of right answers on held-back examples after training")
     own_times_ms: dict[str, float] | None = column("first call's times by the workload's own clock")
     checks_error: str | None = column("error in the untimed checks after measuring")
-    rank_results: list[RankResult] | None = column("each rank of several; null: one rank")
+    rank_results: list[RankResult] | None = column("results of each rank; null: one rank")
     rank_variables: dict[str, str] | None = column(
         "variables NCCL_*, TORCH_SYMM_MEM_*, NVSHMEM_*; null: one rank"
     )
@@ -219,7 +219,7 @@ class Choice:
     cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
     convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
     convolution_bytes: int | None = column("least bytes moved: each operand once in each direction")
-    roofline_ms: float | None = column("convolutions' least time, each at its limiting ceiling")
+    roofline_ms: float | None = column("convolutions' least time at the speeds of calibration")
     roofline_share: float | None = column("roofline_ms / device time (if unknown, wall time)")
     kernels_source: str | None = column("graph (the timed process's own) or profiler")
     kernels_note: str | None = column("why kernels are unknown, or not from the graph")

@@ -66,7 +66,7 @@ class Asked:
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
-        "trials of the plan, at most; a sweep with as many keys, not counting repeats, is complete",
+        "most trials that the plan has; a sweep with as many keys, without repeats, is complete",
     ]
     plan_cells: Annotated[int, "cells in the plan"]
     plan_blocks: Annotated[int, "blocks in the plan; an upper limit with `looks`"]
@@ -109,7 +109,7 @@ class Asked:
     placement: Annotated[
         str | None,
         "`strides` if tensors of one channel or pixel make a convolution channels_last by strides "
-        "alone, as from version 3 on; else null",
+        "alone; else null, as in all rows before schema version 3",
         CELL,
     ]
     replicate: Annotated[int, "number of the process in its cell, from 0, in the order of running"]
@@ -126,7 +126,7 @@ class Asked:
     in_turns: Annotated[bool, "its process took turns with the others of its block"]
     alone_reason: Annotated[
         str | None,
-        "why it took no turns: as asked, no other of its block, memory, lost before, open loop, "
+        "why it took no turns: `as asked`, `no other of its block`, `memory`, `lost before`, `open loop`, "
         "its state, or threads or processes of its own; null if it ended before its first turn",
     ]
     turn_cpus: Annotated[str | None, "CPUs of its block's turns, as Linux lists them; null: all"]

@@ -9,7 +9,7 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Cycle(SpatialRegime):
-    """`sizes` sizes: the base size, then each smaller by `step` pixels (rounded up to a `multiple`)."""
+    """`sizes` sizes from the base size down, `step` pixels (rounded up to a `multiple`) apart."""
 
     sizes: int = number(4, least=2)
     step: int = number(16, least=1)

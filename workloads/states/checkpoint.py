@@ -9,8 +9,8 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 class Checkpoint(State):
     """The forward pass keeps no activations and runs again in the backward pass.
 
-    There it runs in autograd's own thread, whose cache of cuDNN's plans does not know the forward
-    convolutions. All of it runs again, also a last operation, which PyTorch would leave out.
+    The second run is in autograd's own thread, whose cache of cuDNN's plans does not know the forward
+    convolutions. It repeats all operations, also a last one that PyTorch would leave out.
     """
 
     recomputes = True

@@ -24,9 +24,9 @@ class LittleMemory(State):
     """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
     On a CPU nothing changes.
 
-    The rest is allocated from CUDA's driver, so no column of memory counts it, and freed while
-    nothing is timed. The caching allocator is emptied, because a search may use its largest free
-    block. A first call therefore allocates anew.
+    An allocation from CUDA's driver, which no memory column counts, holds the rest while steps are
+    timed. The caching allocator is emptied, because a search may use its largest free block. A first
+    call therefore allocates anew.
     """
 
     alone = True

@@ -20,7 +20,7 @@ from cudnn_sweep.analysis.nights.series import AMOUNTS, Series, SeriesKey
 from cudnn_sweep.analysis.words import one_line
 
 WITH_ITS_GPU = "changed like most series of its GPU: see the finding of series"
-TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with"
+TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with, or no value tonight"
 BASE_UNITS = {"ms": ("seconds", 1e-3), "bytes": ("bytes", 1.0), "share": ("ratio", 1.0)}
 Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 
@@ -46,7 +46,7 @@ def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
 
 def _unchanged(series: Series) -> dict[str, str]:
     """Return a case's result for a series without finding: skipped if unjudged or too noisy."""
-    step = f"the smallest step that it could show: {smallest_step(series) or 'another word'}"
+    step = f"the smallest change it could show: {smallest_step(series) or 'another word'}"
     if not series.is_judged:
         return {"result": "skipped", "message": TOO_FEW_NIGHTS}
     if not series.could_show:

@@ -93,7 +93,7 @@ def _link_latest(folder: Path) -> None:
 
 
 def to_json(outcome: NightOutcome) -> str:
-    """Return the outcome as JSON, with all digits: a line per finding and per other key."""
+    """Return the outcome as JSON with all digits: a line per key and per row of a list."""
     return lines_of(_values(outcome))
 
 
@@ -110,7 +110,7 @@ def _values(outcome: NightOutcome, series: Sequence[Series] = ()) -> dict[str, o
 
 
 def _series_row(series: Series) -> dict[str, object]:
-    """Return a series as a row for JSON, without its points, which the stored rows have."""
+    """Return a series as a row for JSON; its points are left out, as the store has them."""
     shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
     return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 

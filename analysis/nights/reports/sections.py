@@ -139,7 +139,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return the answer in one line: night, machine and changes, first those with `fresh` findings."""
+    """Return one line: night, machine, first change (alerts first, then `fresh`), counts of others."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -170,7 +170,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes: shared first, device time alone last; otherwise the largest first."""
+    """Group findings into changes: shared ones first, device time alone last, then by number of findings."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -293,7 +293,7 @@ def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Sect
     return Section(
         title="Every series",
         notes=_more(rows),
-        head=("series", "smallest step that it could show", "a bar for each night"),
+        head=("series", "smallest change that it could show", "a bar for each night"),
         rows=[row for _, *row in sorted(rows)[:MOST_ROWS]],
         is_rest=True,
     )

@@ -110,7 +110,7 @@ class FindingText:
 
     @property
     def basis(self) -> str:
-        """Return what the finding rests on: nights compared with, its first night, what confirmed it."""
+        """Return the finding's basis: number of nights compared with, first night, what confirmed it."""
         nights = counted(self.finding.nights, "night")
         return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
 
@@ -195,7 +195,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return the smallest step that the series could show; empty if values are words or too few."""
+    """Return the smallest change that a series could show; empty if values are words or too few."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -255,7 +255,7 @@ def values(change: Change) -> tuple[str, str]:
 
 
 def part(change: Change) -> str:
-    """Return the name under which reports show the part: `version` is shown as cudnn-sweep."""
+    """Return the changed column's name in reports: `version` is shown as cudnn-sweep."""
     return "cudnn-sweep" if change.part == "version" else change.part
 
 

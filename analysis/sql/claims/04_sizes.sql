@@ -2,8 +2,8 @@
 -- terminal: verdict, cell, measure, baseline_value, candidate_value, value[value_low value_high],
 --     outcome
 --
--- Every cell under PyTorch's other settings. Where sizes stay, a cell holds if benchmark helps its
--- wall time; where sizes come back or are always new, if benchmark hurts it. Shapes at which a step
+-- Cells with all else at PyTorch's defaults. Where sizes stay, the claim holds if benchmark helps
+-- wall time; where sizes come back or are always new, if it hurts. Shapes at which a step
 -- gets faster have rows without outcome: iterations after which the search has paid for itself, its
 -- cost (baseline_value) and what an iteration then saves (candidate_value), both in ms.
 with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04

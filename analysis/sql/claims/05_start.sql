@@ -4,7 +4,7 @@
 --
 -- The value is the extra time of the first call of a shape, in ms. It is shown by the state of
 -- CUDA's cache of compiled kernels: empty as in a new container, warm as on a machine that ran it
--- before, or disabled. A cell holds if the whole interval lies above 0; one block has no interval.
+-- before, or disabled. The claim holds if the whole interval is above 0; one block has no interval.
 -- If a regime has several shapes, a row without outcome has the cost of each further one.
 with found as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select

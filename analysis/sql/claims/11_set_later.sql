@@ -2,8 +2,8 @@
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- Cells in which benchmark helps if it is set before the first step. A cell holds if the whole
--- interval of its ratio with benchmark set later lies above the interval with benchmark set early.
+-- Cells in which benchmark helps if it is set before the first step. The claim holds if the whole
+-- interval of the ratio with benchmark set later lies above the interval with benchmark set early.
 -- `benchmark_later` sets it after the first step, `benchmark_around_forward` around the forward
 -- pass alone. Rows without outcome: cells with benchmark set before the first step, and cells in
 -- which it gains nothing even then.

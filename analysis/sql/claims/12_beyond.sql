@@ -2,11 +2,11 @@
 -- terminal: verdict, cell, condition, measure, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- Every cell under PyTorch's other settings. A cell holds if it shows one of these. Memory: the
--- peak of reserved memory is larger by $min_effect or more. Launches: the loop is CPU-bound, and
--- changes on the GPU do not reach it. Choices: processes with benchmark on run different kernels.
--- Precision, layout: the same step in another one has another verdict. Limit: timing all plans
--- (benchmark_limit=0) finds faster plans than timing ten.
+-- Cells with all other settings at PyTorch's defaults that show one of these. Memory: the peak of
+-- reserved memory is larger by $min_effect or more. Launches: the loop is CPU-bound, and wall time
+-- does not show a change on the GPU. Choices: processes with benchmark on run different kernels.
+-- Precision, layout: the step's verdict is another in another precision or layout. Limit: timing
+-- all plans (benchmark_limit=0) finds faster plans than timing ten.
 with benchmarked as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select * from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where beside = '' and state = 'plain'

@@ -1,7 +1,7 @@
 -- In which precision do float32 convolutions really run?
 -- terminal: verdict, cell, condition, measure, value, trials, outcome
 --
--- Single convolutions, under PyTorch's other settings. `cudnn.conv.fp32_precision` allows TF32, as
+-- Single convolutions, all else at PyTorch's defaults. `cudnn.conv.fp32_precision` allows TF32, as
 -- PyTorch does by default, or asks for IEEE. A process runs in TF32 if the name of one of its
 -- kernels says so: tf32, or a tensor core's s1688, 16x8x8. A cell holds if all its processes run as
 -- the setting says. Rows without outcome have the largest relative error against float64, if known:

@@ -166,7 +166,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
         {
             "wall_verdict": "hurts",
             "device_verdict": None,
-            "notes": "device times of graph and profiler do not compare",
+            "notes": "device times by graph and profiler are not compared",
         },
     ),
     "device times from replays of the step's own graph": (

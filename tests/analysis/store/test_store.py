@@ -34,7 +34,7 @@ def test_an_empty_store_has_no_sweeps(store: Store) -> None:
 def test_a_sweeps_own_folder_is_no_store(location: str) -> None:
     """A launch would make results inside results."""
     above = "good" if location.startswith("good") else "s3://b"
-    told = f"is the folder of one sweep: name {above} and add --sweep-id june"
+    told = f"is the folder of one sweep: use {above} with --sweep-id june"
     with pytest.raises(StoreError, match=told):
         open_store(location)
 

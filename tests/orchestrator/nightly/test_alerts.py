@@ -176,7 +176,7 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
         ("conv", "2026-11-02", "so", "--accept conv: no alert of night-2026-11-02-lab has this"),
         ("failure", None, "so", "--accept failure: needs --from DATE"),
         ("failure", "2026-11-02", " ", "failure: needs --from DATE.* and --reason TEXT"),
-        ("failure", "soon", "so", "--from soon: found no date"),
+        ("failure", "soon", "so", "--from: found 'soon', allowed: a date"),
         ("failure", "2026-11-03", "so", "--from 2026-11-03: is after the last night, 2026-11-02"),
     ],
 )

@@ -203,7 +203,7 @@ def test_what_became_of_nights_that_nobody_followed_is_fetched(
     said = io.StringIO()
     assert run_night(options, {}, Console(file=said, width=300)) == 3
     assert (
-        f"the outcome of night-{TONIGHT}-lab: found that of 'night-{NIGHTS[-1]}-lab'"
+        f"found the outcome of 'night-{NIGHTS[-1]}-lab', wanted that of night-{TONIGHT}-lab"
         in said.getvalue()
     )
 
@@ -238,5 +238,5 @@ def _cut_after_the_first_record(store: Store) -> int:
         time.sleep(0.2)
     launch.send_signal(signal.SIGINT)
     output, _ = launch.communicate()
-    assert f"Sweep night-{TONIGHT}-lab continues there" in output
+    assert f"Sweep night-{TONIGHT}-lab continues on the cluster" in output
     return launch.returncode

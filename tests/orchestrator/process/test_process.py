@@ -144,7 +144,7 @@ def test_sizes_that_a_network_cannot_take_are_explained(
     even = run_trial(f"{file}:Joins", input="1x1x96x96", regime={"fresh": {"multiple": 32}})
     assert even.status == "ok", even.message
     fixed = run_trial(f"{file}:Joins", input="1x1x33x33")
-    joined = "multiples of 32 with --input: tensors that are joined differ in size"
+    joined = "multiples of 32 with --input: tensors that are combined differ in size"
     assert fixed.message is not None and fixed.message.endswith(f"{TRY}{joined}")
 
 

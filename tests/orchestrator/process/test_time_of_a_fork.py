@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -110,3 +111,17 @@ def test_an_end_has_its_reason(
 ) -> None:
     vars(child).update(changed)
     assert child._judge(wait_status) == (status, message)
+
+
+@pytest.mark.parametrize(("end", "blamed"), [("kill -9 $$", None), ("exit 3", None), ("exit 0", 1)])
+def test_a_rank_that_misses_rank_0_is_to_blame_only_if_rank_0_replied_too(
+    child: Any, end: str, blamed: int | None
+) -> None:
+    """The other rank's reply arrives before rank 0's end shows."""
+    reply = Reply(status="error", message="connection closed by peer")
+    with subprocess.Popen(["sh", "-c", f"sleep 0.05; {end}"]) as rank_0:
+        child._pidfd = os.pidfd_open(rank_0.pid)
+        child._followers = [SimpleNamespace(rank=1, listen=lambda: None, fault=lambda: reply)]
+        child._watch_followers()
+    os.close(child._pidfd)
+    assert child._fault == (None if blamed is None else (blamed, reply))

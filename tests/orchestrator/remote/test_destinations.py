@@ -179,7 +179,7 @@ def test_commands_of_a_cluster_that_is_not_as_it_was_end_in_one_line(
             assert "no sweep was sent to the cluster" in told(address, command)
     with serving(NoDashboard) as address:
         for command in ("launch", "status", "cluster pull"):
-            assert "speaks no HTTP: `address` is that of the dashboard" in told(address, command)
+            assert "speaks no HTTP: `address` must be the dashboard's" in told(address, command)
     assert "does not answer: " in told(address, "launch"), "nobody listens there any more"
     assert "found `ray://head:10001`, allowed: the dashboard's" in told(
         "ray://head:10001", "launch"
@@ -214,7 +214,7 @@ def test_dry_run_of_a_cluster_shows_a_plan_for_each_model_and_writes_nothing(
         assert launch(options, console) == 0
     text = shown.get()
     hosts = "2 hosts, GPUs" if "provider" in kind else "hosts and GPUs"
-    assert f"({hosts} unknown until the launch), into results." in text
+    assert f"({hosts} unknown until the launch), records in results." in text
     assert re.search(r"^On H100, about [\d.]+ GPU minutes\.$", text, re.MULTILINE)
     assert re.search(r"^On L4, about [\d.]+ GPU minutes\.$", text, re.MULTILINE)
     assert text.count("1 cell × 2 configs in 2 blocks") == 2

@@ -286,7 +286,7 @@ def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts
     night = "nightly --night 2026-11-21"
     first = hosts.begin(night)
     hosts.wait_until(lambda: hosts.records(before), first)
-    assert "continues there. To follow it, start this night again" in hosts.interrupt(first)
+    assert "continues on the cluster. To follow, start it again" in hosts.interrupt(first)
     came = len(hosts.records(before))
     ends = time.monotonic() + PATIENCE_S
     while "succeeded" not in hosts.sweep("status"):
@@ -294,7 +294,7 @@ def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts
         time.sleep(5)
     assert len(hosts.records(before)) == came < TRIALS, "nobody was told meanwhile"
     said = hosts.sweep(night)
-    assert "Sweep night-2026-11-21-hosts has ended there: this is its outcome" in said
+    assert "Sweep night-2026-11-21-hosts has ended on the cluster: this is its outcome" in said
     records = hosts.records(before)
     assert is_whole(records)
     assert len({record["launch_id"] for record in records}) == 1

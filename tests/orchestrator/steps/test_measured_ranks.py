@@ -6,7 +6,9 @@ from cudnn_sweep.orchestrator.steps.one_step import suite_of
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 
 
-@pytest.mark.parametrize(("measured", "predicted", "ranks"), [(2, None, "2_ranks"), (None, 8, "1_rank")])
+@pytest.mark.parametrize(
+    ("measured", "predicted", "ranks"), [(2, None, "2_ranks"), (None, 8, "1_rank")]
+)
 def test_measured_ranks_are_those_of_the_cell_and_predicted_ones_are_not(
     measured: int | None, predicted: int | None, ranks: str
 ) -> None:

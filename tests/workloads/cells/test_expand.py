@@ -102,7 +102,7 @@ def test_a_cell_whose_layouts_were_others_before_has_an_id_of_its_own(
 @pytest.mark.parametrize(
     ("sizes", "regime", "fault"),
     [
-        ([4, 3, "height", "width"], "fixed", "found no shape with batch; write the name"),
+        ([4, 3, "height", "width"], "fixed", "found no shape with batch; write sizes"),
         (
             ["batch", 3, 32, 32],
             "cycle",

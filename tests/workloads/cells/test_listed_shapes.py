@@ -104,5 +104,5 @@ def test_a_file_has_a_header_and_so_many_shapes(
     if found is None:
         assert len(read_rows(tmp_path, "shapes.csv")) == rows
         return
-    with pytest.raises(ValueError, match=f"found {found} shapes, allowed are a header and 1 to 3"):
+    with pytest.raises(ValueError, match=f"found {found} shapes below the header; allowed: 1 to 3"):
         read_rows(tmp_path, "shapes.csv")
