@@ -25,9 +25,9 @@ Options = TypeVar("Options", bound=step_options.AdviseOptions | step_options.Tur
 def advise(options: step_options.AdviseOptions) -> None:
     """Find what to set for your model: benchmark, layout, a CUDA graph or torch.compile, and what it saves in your job.
 
-    It races these levers in turns on one GPU, in stages, until nothing is left to try or the minutes are over.
-    `--levers benchmark` decides on or off alone. The trials are stored like those of any launch, and a race
-    that was cut goes on. Without a GPU it answers from stored measurements, or times a step on the CPU.
+    It races these levers in stages on one GPU, until nothing is left to try or the minutes are over. The same
+    command resumes a race that was cut. `--levers benchmark` decides only on or off. The trials are stored like
+    those of any launch. Without a GPU it answers from stored measurements, or times a step on the CPU.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")

@@ -139,8 +139,7 @@ class _Job(_Model):
         ),
     ] = None
     runs: Annotated[
-        int,
-        typer.Option(min=1, help="Predict the mean time of this many runs of your job."),
+        int, typer.Option(min=1, help="Predict the mean time of this many runs of your job.")
     ] = 1
     ranks: Annotated[
         int | None,
@@ -164,9 +163,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
     allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
         None
     )
-    same_bits: Annotated[
-        bool, typer.Option("--same-bits", help="Take only a config that computes the same bits.")
-    ] = False
+    same_bits: Annotated[bool, "Take only a config that computes the same bits."] = False
     freeze: Annotated[
         str | None, "FILE.json", "File of `sweep freeze`: also compare its choice with off and on."
     ] = None
@@ -265,7 +262,7 @@ class TurnOptions(_Answer, StepOptions):
 
     regime: None = None  # this and the next are no options here
     shapes: None = None
-    benchmark: Annotated[bool, typer.Option("--benchmark", help="Turn benchmark on.")] = False
+    benchmark: Annotated[bool, "Turn benchmark on."] = False
     min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
 
