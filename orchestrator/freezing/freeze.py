@@ -81,7 +81,7 @@ def freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        answer = replace(answer_of(answered), kind="freeze")
+        answer = answer_of(answered)
         ran.check_not_stopped(is_decided=answer.state != "cannot tell")
         return answer
     if not kept.gains:
@@ -99,7 +99,7 @@ def freeze(
     }
     answer = answer_of(replace(answered, kept=kept))
     rules = as_json(frozen.rules, indent=1, frozen=found_for)
-    return replace(answer, kind="freeze", state="fine", files={file: rules})
+    return replace(answer, state="fine", files={file: rules})
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:

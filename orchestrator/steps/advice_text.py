@@ -341,7 +341,7 @@ def answer_of(answered: Answered) -> Answer:
     warned = [("Warning", f"{name}: {ADVICE[name]}") for name in answered.warnings]
     facts = answered.why_it_fails() if fails else [*answered.facts(), *warned]
     return Answer(
-        kind="advise",
+        kind=options.kind,
         subject=options.workload,
         state=answered.state,
         headline=f"{options.workload} does not run here." if fails else answered.headline,

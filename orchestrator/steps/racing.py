@@ -88,6 +88,8 @@ class Raced(Answered):
 
     @property
     def said(self) -> str:
+        if self.fails:
+            return FAILS
         is_sure = self.advice.ratio_high < 1 if self.advice else not self.cut
         return name_of(self.best) if is_sure else UNDECIDED
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -155,6 +155,8 @@ class _Job(_Model):
 class AdviseOptions(_Answer, StepOptions, _Job):
     """Options in the order of their help: the model, the job, the step, and the answer."""
 
+    kind: ClassVar[str] = "advise"
+    """Name of the command, and of its answer."""
     levers: Annotated[
         str | None,
         "NAMES",
@@ -199,8 +201,8 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self) -> str:
-        """Return the `sweep advise` command that asks the same again, as text for a shell."""
-        return shlex.join([self.program, "advise", *self._words()])
+        """Return the command that asks the same again, as text for a shell."""
+        return shlex.join([self.program, self.kind, *self._words()])
 
     @property
     def again(self) -> str:
@@ -214,6 +216,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
+    kind: ClassVar[str] = "freeze"
     minutes: Annotated[float, typer.Option(min=0.1, help="Time to measure off, on and frozen.")] = (
         5.0
     )
@@ -235,9 +238,6 @@ class FreezeOptions(AdviseOptions):
     @property
     def file(self) -> Path:
         return Path(self.output or f"{self.workload.rpartition(':')[2].rpartition('.')[2]}.json")
-
-    def command(self) -> str:
-        return shlex.join([self.program, "freeze", *self._words()])
 
     @property
     def again(self) -> str:
