@@ -198,7 +198,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
             if not configs or OWN in rows:
                 return
             yield configs, _planned(options, machine, configs, f"{name}-{stage}")
-            found = raced(options, store, f"{name}*-[1-{stage}]")
+            found = raced(options, store, f"{name}*-[1-{stage}]")  # without a * it would be an id
             rows = {**found.advices, **dict.fromkeys(found.out)}
 
     def is_unfinished(name: str) -> bool:
