@@ -32,6 +32,7 @@ from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict, payback
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.analysis.words import cudnn_version, interval, percent, ratio
+from cudnn_sweep.orchestrator.steps.advice_text import answer_of
 from cudnn_sweep.orchestrator.steps.racing import stored_race
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.hashes import content_hash
@@ -351,9 +352,10 @@ def example() -> str:
     options = AdviseOptions(
         workload="my_nets.py:Segmenter", input=("8x3x128x128",), steps=50_000, results=str(RACED)
     )
-    answer = stored_race(options)
-    assert answer is not None
-    facts, raced, lengths = answer.sections
+    race = stored_race(options)
+    assert race is not None
+    answer = answer_of(race)
+    facts, _, raced, lengths = answer.sections
     best = [row for row in raced.rows if row[0].removesuffix(" *") in SHOWN]
     sections = [
         replace(facts, rows=facts.rows[:2]),

@@ -1,78 +1,53 @@
-"""Rows of the questions `advice` (whether a job gains) and `freezes` (what a kept choice gains), and texts about them.
+"""Rows of the questions `advice` (whether a job gains) and `freezes` (what a kept choice gains).
 
 The SQL of these questions does the arithmetic and explains the columns.
 """
-
-from collections.abc import Iterator, Sequence
 
 from cudnn_sweep.analysis.engine.database import Database, open_database
 from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.results.verdicts import OfContrast
 from cudnn_sweep.analysis.store.store import Store
-from cudnn_sweep.analysis.words import (
-    counted,
-    percent,
-    some,
-    two_digits,
-)
 from cudnn_sweep.workloads.records.row import BUNDLED
 
 UNDECIDED, NO_DIFFERENCE = "undecided", "no difference"
 DOES_NOT_FIT, FAILS = "does not fit", "fails"
-KERNELS_SHOWN = 3
-TENSORS_SHOWN = 3
-NAME_SHOWN = 46  # characters of a kernel's name
-STARTS = {"container": "in a new container", "warm": "on a warm machine"}
-HEADLINES = {
-    "on": "Turn benchmark on.",
-    "off": "Leave benchmark off.",
-    NO_DIFFERENCE: "It makes no difference: leave benchmark as it is.",
-    DOES_NOT_FIT: "Leave benchmark off: with it the memory does not suffice.",
-    FAILS: "Leave benchmark off: with it processes fail.",
-    UNDECIDED: "Undecided: leave benchmark off until more is measured.",
-}
 STORED = """
 select
     sweep_id,
     cell_id,
-    any_value(direction) as direction,
-    any_value(input_shape) as input_shape,
-    any_value(model_arguments is not null) as is_model,
-    any_value(placement is not null) as by_strides,
-    any_value(device) as device,
-    any_value(gpu) as gpu
+    direction,
+    input_shape,
+    model_arguments is not null as is_model,
+    placement is not null as by_strides,
+    device,
+    gpu
 from records
 where suite = $suite and workload = $workload
-group by sweep_id, cell_id
+group by all
 order by max(started_at) desc, cell_id
 """
 KERNELS = """
-with blocks as (
+with first_block as (
     select
         sweep_id,
         block,
-        {candidate} as is_candidate,
-        kernels
+        list({{is_candidate: {candidate}, kernels: kernels}}) as trials
     from records
     where
         ($sweep_id is null or sweep_id glob $sweep_id)
         and status = 'ok' and twin = 0 and errata is null and kernels is not null
-    qualify
-        count(*) over (partition by sweep_id, block) = 2
-        and count(distinct is_candidate) over (partition by sweep_id, block) = 2
-),
-
-first_block as (
-    select * from blocks
-    qualify dense_rank() over (order by sweep_id desc, block) = 1
+    group by all
+    having count(*) = 2 and count(distinct {candidate}) = 2
+    order by sweep_id desc, block
+    limit 1
 ),
 
 launches as (
     select
-        is_candidate,
-        unnest(list_filter(kernels, lambda item: $kind is null or item.kind = $kind)) as kernel
-    from first_block
+        trial.is_candidate,
+        unnest(trial.kernels) as kernel
+    from (select unnest(trials) as trial from first_block)
 )
 
 select
@@ -81,9 +56,25 @@ select
     count(*) filter (where not is_candidate) as baseline,
     count(*) filter (where is_candidate) as candidate
 from launches
+where $kind is null or kernel.kind = $kind
 group by all
 having baseline <> candidate
 order by abs(candidate - baseline) desc, operation, kernel
+"""
+
+
+TRIALS = """
+select
+    settings,
+    list(steady_wall_ms) filter (where steady_wall_ms is not null) as times_ms,
+    median(steady_device_ms) / median(steady_wall_ms) as busy,
+    max(relative_l2_error) as l2_error,
+    list({'status': status, 'message': message})
+        filter (where message is not null and status <> 'raced_out') as failures,
+    flatten(list(warnings)) as warnings
+from records
+group by settings
+order by settings
 """
 
 
@@ -135,52 +126,18 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
     return [StoredCell(**row) for row in rows]
 
 
+class ConfigTrials(AnswerRow):
+    """What the trials of one config (`settings`) recorded: `times_ms` a step, `failures` with status and message,
+    `warnings`, the largest `l2_error` against float64, and the share of a step in which the GPU is `busy`."""
+
+
+def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
+    """Return a row for each config of one sweep, or of several by a pattern."""
+    with open_database(store, sweep_id) as database:
+        return [ConfigTrials(**row) for row in database.query(TRIALS).to_pylist()]
+
+
 class Freeze(AnswerRow):
     """A kept choice (benchmark off, with errata) of a cell in a sweep, beside benchmark off and on."""
 
     question = "freezes"
-
-
-# --- Words ---
-
-
-def advice_headline(advice: Advice) -> str:
-    if advice.advice == UNDECIDED:
-        needs = minutes_needed(advice.minutes_needed)
-        return f"{HEADLINES[UNDECIDED]} {needs}" if needs else HEADLINES[UNDECIDED]
-    if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
-        return "It does not fit, with benchmark on or off."
-    if advice.advice == FAILS and advice.setting == "on":
-        return "Turn benchmark on: without it processes fail."
-    return HEADLINES[advice.advice]
-
-
-def advice_facts(advice: Advice, kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
-    """Yield facts, each a label and a text; an empty label continues the fact before."""
-    waits = "; the loop is CPU-bound" if advice.launch_bound else ""
-    yield "Because", f"{advice.why}{waits}"
-    if advice.sure is not None and advice.ratio is not None:
-        faster = "on" if advice.ratio < 1 else "off"
-        text = (
-            f"{percent(min(advice.sure, 0.999), 1)} that {faster} is faster, from {counted(advice.blocks, 'block')} "
-            f"with one process each for on and off, {advice.start_blocks} of them {STARTS[advice.start]}"
-        )
-        yield "How sure", text
-    if tensors := list(advice.candidate_varies_in or ()):
-        yield "Results", f"with on, processes differ in {some(tensors, TENSORS_SHOWN)}"
-    yield from _why(kernels)
-
-
-def minutes_needed(needed: float | None) -> str:
-    if needed is None:
-        return ""
-    return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
-
-
-def _why(kernels: Sequence[KernelChange]) -> Iterator[tuple[str, str]]:
-    for place, kernel in enumerate(kernels[:KERNELS_SHOWN]):
-        name = kernel.kernel[:NAME_SHOWN] + "..." * (len(kernel.kernel) > NAME_SHOWN)
-        times = f"{kernel.baseline} times per step with off, {kernel.candidate} with on"
-        yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
-    if len(kernels) > KERNELS_SHOWN:
-        yield "", f"further kernels that differ: {len(kernels) - KERNELS_SHOWN}"

@@ -51,9 +51,7 @@ def open_store(location: str) -> "Store":
     above, _, name = location.rstrip("/").rpartition("/")
     if name.startswith(SWEEP):
         option = f"--sweep-id {name.removeprefix(SWEEP)}"
-        raise StoreError(
-            f"{location} is the folder of one sweep: use {above or '.'} with {option}"
-        )
+        raise StoreError(f"{location} is the folder of one sweep: use {above or '.'} with {option}")
     return Store(open_folder(location))
 
 

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.answers.answer import Answer, Section, State
 from cudnn_sweep.analysis.engine.settings import as_text
-from cudnn_sweep.analysis.results.advice import UNDECIDED, minutes_needed
+from cudnn_sweep.analysis.results.advice import UNDECIDED
 from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.analysis.words import counted, interval, milliseconds, ratio
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
-from cudnn_sweep.orchestrator.freezing.find import Frozen, find_rules
+from cudnn_sweep.orchestrator.freezing.find import find_rules
 from cudnn_sweep.orchestrator.freezing.probe import Probe, forked_probe
 from cudnn_sweep.orchestrator.gating import answer as gating
 from cudnn_sweep.orchestrator.gating.answer import STATES
@@ -25,20 +25,19 @@ from cudnn_sweep.orchestrator.gating.gate import MEASURE, state_of, verdict_of
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
-from cudnn_sweep.orchestrator.steps.advice_text import Kept, answer_of
-from cudnn_sweep.orchestrator.steps.advising import (
-    SUITE,
-    answered_of,
-    kept_choice,
-    kept_rules,
+from cudnn_sweep.orchestrator.steps.advice_text import WAYS, Kept, answer_of, minutes_needed
+from cudnn_sweep.orchestrator.steps.advising import SUITE, answered_of, kept_choice, kept_rules
+from cudnn_sweep.orchestrator.steps.one_step import (
+    LOOKING,
+    UNTIL,
+    plan_step,
+    suite_of,
     suite_to_compare,
 )
-from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, plan_step, suite_of
 from cudnn_sweep.orchestrator.steps.step_options import FreezeOptions
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, read_kept
-from cudnn_sweep.workloads.hardware.environment import Environment
 
 SLOWER = 0.01  # slowdown of a step that --check lets pass, as a gate does
 HOLDS: dict[State, str] = {
@@ -54,10 +53,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 
 
 def freeze(
-    options: FreezeOptions,
-    console: Console,
-    place: Place,
-    opened: OpenProbe = forked_probe,
+    options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
     """Compare a frozen choice with benchmark off and on, or check a file. The answer has a file if a gain is shown."""
     if options.check is not None:
@@ -85,17 +81,25 @@ def freeze(
     answered = answered_of(options, ran.store, sweep_id)
     kept = kept_choice(options, ran.store, sweep_id, file, frozen.text)
     if kept is None:
-        answer = replace(answer_of(answered), kind="freeze")
+        answer = answer_of(answered)
         ran.check_not_stopped(is_decided=answer.state != "cannot tell")
         return answer
     if not kept.gains:
         ran.check_not_stopped(is_decided=False)
         return _nothing(options, _not_shown(kept))
     kept = replace(kept, cannot=frozen.cannot, operations=len(frozen.plans))
-    provenance = _provenance(options, environment, frozen, kept, sweep_id)
+    found_for = {
+        **{name: getattr(options, name) for name in OF_STEP},
+        **{name: getattr(environment, name) for name in OF_ENVIRONMENT},
+        "command": options.command(),
+        "sweep_id": sweep_id,
+        "date": datetime.now(UTC).date().isoformat(),
+        **{f"{way}_ms": getattr(kept.measured, f"{way}_ms") for way in WAYS},
+        "plans": list(frozen.plans),
+    }
     answer = answer_of(replace(answered, kept=kept))
-    rules = as_json(frozen.rules, indent=1, frozen=provenance)
-    return replace(answer, kind="freeze", state="fine", files={file: rules})
+    rules = as_json(frozen.rules, indent=1, frozen=found_for)
+    return replace(answer, state="fine", files={file: rules})
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
@@ -127,27 +131,10 @@ def _not_shown(kept: Kept) -> str:
     return f"{text} About {more} would decide. {minutes_needed(row.minutes_needed)}".rstrip()
 
 
-def _provenance(
-    options: FreezeOptions, environment: Environment, frozen: Frozen, kept: Kept, sweep_id: str
-) -> dict[str, Any]:
-    measured = kept.measured
-    return {
-        **{name: getattr(options, name) for name in OF_STEP},
-        **{name: getattr(environment, name) for name in OF_ENVIRONMENT},
-        "command": options.command(),
-        "sweep_id": sweep_id,
-        "date": datetime.now(UTC).date().isoformat(),
-        "off_ms": measured.off_ms,
-        "on_ms": measured.on_ms,
-        "frozen_ms": measured.frozen_ms,
-        "plans": list(frozen.plans),
-    }
-
-
 def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenProbe) -> Answer:
     """Check that a step takes the plans in the file and is, by a gate's rule, not slower than with benchmark off."""
     file = str(options.check)
-    errata, then = kept_rules(file) or "", _frozen_in(file)
+    errata, then = kept_rules(file), _frozen_in(file)
     planned = _looked(options, errata, console, place)
     environment = planned.machine.environment
     with opened(planned, console) as probe:

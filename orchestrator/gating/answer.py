@@ -10,14 +10,7 @@ from cudnn_sweep.analysis.engine.settings import as_text
 from cudnn_sweep.analysis.results.advice import KernelChange
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.results.verdicts import Verdict
-from cudnn_sweep.analysis.words import (
-    counted,
-    milliseconds,
-    percent,
-    ratio,
-    some,
-    two_digits,
-)
+from cudnn_sweep.analysis.words import counted, milliseconds, percent, ratio, some, two_digits
 from cudnn_sweep.analysis.words import interval as ends_of
 from cudnn_sweep.orchestrator.planning.spelling import program
 

@@ -16,7 +16,7 @@ from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.gating.answer import Gate, State
 from cudnn_sweep.orchestrator.gating.power import power
-from cudnn_sweep.orchestrator.gating.sides import Side, Sides, scratch_for_gate, sides_of
+from cudnn_sweep.orchestrator.gating.sides import Side, scratch_for_gate, sides_of
 from cudnn_sweep.orchestrator.planning.plan import first_calls
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, run_sweep
@@ -95,30 +95,27 @@ def gate(options: GateOptions, console: Console, place: Place) -> Answer:
     """Measure base and head, and answer whether head is slower."""
     with scratch_for_gate() as scratch:
         sides = sides_of(options.base, options.head, scratch, exact=options.exact)
-        found = _measured(options, sides, console, place)
+        base, head = sides.base, sides.head
+        for note in sides.notes:
+            warn(console, note)
+        say(console, LOOKING.format(workload=options.workload))
+        planned, faults = _look(options, base, head, place, console)
+        if planned is not None and head.label not in faults:
+            found = compared(options, planned, base, head, place, console)
+        else:
+            found = Gate(
+                workload=options.workload,
+                base=base.label,
+                head=head.label,
+                gpu=planned.machine.environment.gpu if planned else "",
+                threshold=options.min_effect,
+                state="broken" if planned else "cannot tell yet",
+                messages=faults,
+            )
         found = replace(found, notes=sides.notes, passes_undecided=options.cannot_tell == "ok")
         if changed := sides.changed():
             found = replace(found, changed=changed, state="cannot tell yet")
     return found.answer()
-
-
-def _measured(options: GateOptions, sides: Sides, console: Console, place: Place) -> Gate:
-    base, head = sides.base, sides.head
-    for note in sides.notes:
-        warn(console, note)
-    say(console, LOOKING.format(workload=options.workload))
-    planned, faults = _look(options, base, head, place, console)
-    if planned is None or head.label in faults:
-        return Gate(
-            workload=options.workload,
-            base=base.label,
-            head=head.label,
-            gpu=planned.machine.environment.gpu if planned else "",
-            threshold=options.min_effect,
-            state="broken" if planned else "cannot tell yet",
-            messages=faults,
-        )
-    return compared(options, planned, base, head, place, console)
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:

@@ -15,6 +15,10 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.hashes import content_hash
 
 
+def new_sweep_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
 def choose_sweep(store: Store, planned: Planned) -> Session:
     """Choose a sweep; return its session. Raises SpecError if a named sweep cannot be resumed."""
     options, chosen = planned.request.options, planned.chosen
@@ -92,8 +96,7 @@ def _session(
         for key, trial in stored.items()
         if options.retry_failed and trial.status not in ("ok", "raced_out")
     }
-    new_id = options.sweep_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    sweep_id = state.sweep_id if state else new_id
+    sweep_id = state.sweep_id if state else options.sweep_id or new_sweep_id()
     plan_hash = state.plan_hash if state else plan.plan_hash
     swept = whole if plan_hash == whole.plan_hash else plan
     done = stored.keys() - again.keys()

@@ -7,22 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from cudnn_sweep.analysis.answers.answer import Answer, Section, State
 from cudnn_sweep.analysis.results.advice import (
     DOES_NOT_FIT,
     FAILS,
     NO_DIFFERENCE,
-    STARTS,
     UNDECIDED,
     Advice,
+    ConfigTrials,
     Freeze,
     KernelChange,
     RankPrediction,
-    advice_facts,
-    advice_headline,
-    minutes_needed,
 )
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.words import (
@@ -39,7 +36,7 @@ from cudnn_sweep.analysis.words import (
 )
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.errors import TRY
-from cudnn_sweep.workloads.warnings import ADVICE, WarningName
+from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE, WarningName
 
 ON_THE_GPU = "measure on your job's GPU: only a measurement there shows what benchmark does"
 FROZEN = "frozen"
@@ -53,24 +50,24 @@ REMEDIES = {
 Figure: TypeAlias = tuple[str, str, Callable[[float], str]]
 """A line of a table: its label, the column that it shows, and how to write a value."""
 OF_JOB: tuple[Figure, ...] = (
-    ("with off", "baseline_s", clock),
-    ("with on", "candidate_s", clock),
-    ("on saves", "saved_s", clock),
-    ("on / off", "ratio", ratio),
-    ("a step, off", "baseline_ms", milliseconds),
-    ("a step, on", "candidate_ms", milliseconds),
-    ("on / off", "step_ratio", ratio),
-    ("on starts later by", "extra_start_s", clock),
+    ("with {off}", "baseline_s", clock),
+    ("with {on}", "candidate_s", clock),
+    ("{on} saves", "saved_s", clock),
+    ("{on} / {off}", "ratio", ratio),
+    ("a step, {off}", "baseline_ms", milliseconds),
+    ("a step, {on}", "candidate_ms", milliseconds),
+    ("{on} / {off}", "step_ratio", ratio),
+    ("{on} starts later by", "extra_start_s", clock),
     ("break-even, steps", "break_even_steps", two_digits),
-    ("a new size, with on", "new_shape_ms", milliseconds),
-    ("warm cache, off", "baseline_cache_saves_s", clock),
-    ("warm cache, on", "candidate_cache_saves_s", clock),
-    ("different results, off", "baseline_results", number),
-    ("different results, on", "candidate_results", number),
-    ("memory at first, off", "baseline_first_bytes", size),
-    ("memory at first, on", "candidate_first_bytes", size),
-    ("memory later, off", "baseline_steady_reserved_bytes", size),
-    ("memory later, on", "candidate_steady_reserved_bytes", size),
+    ("a new size, with {on}", "new_shape_ms", milliseconds),
+    ("warm cache, {off}", "baseline_cache_saves_s", clock),
+    ("warm cache, {on}", "candidate_cache_saves_s", clock),
+    ("different results, {off}", "baseline_results", number),
+    ("different results, {on}", "candidate_results", number),
+    ("memory at first, {off}", "baseline_first_bytes", size),
+    ("memory at first, {on}", "candidate_first_bytes", size),
+    ("memory later, {off}", "baseline_steady_reserved_bytes", size),
+    ("memory later, {on}", "candidate_steady_reserved_bytes", size),
 )
 OF_WAYS: tuple[Figure, ...] = (
     ("a step", "ms", milliseconds),
@@ -94,6 +91,18 @@ OF_RANKS: tuple[Figure, ...] = (
 )
 WAYS = ("off", "on", "frozen")
 NAMED = 4  # operations
+KERNELS_SHOWN = 3
+TENSORS_SHOWN = 3
+NAME_SHOWN = 46  # characters of a kernel's name
+STARTS = {"container": "in a new container", "warm": "on a warm machine"}
+HEADLINES = {
+    "on": "Turn benchmark on.",
+    "off": "Leave benchmark off.",
+    NO_DIFFERENCE: "It makes no difference: leave benchmark as it is.",
+    DOES_NOT_FIT: "Leave benchmark off: with it the memory does not suffice.",
+    FAILS: "Leave benchmark off: with it processes fail.",
+    UNDECIDED: "Undecided: leave benchmark off until more is measured.",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +144,7 @@ class Kept:
         ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Answered:
     """What a store's records say about a job, with the options that describe the job."""
 
@@ -156,6 +165,24 @@ class Answered:
     """Status and message of each trial that failed."""
     warnings: Sequence[WarningName] = ()
     """What was wrong with the model or its inputs."""
+    ways: ClassVar[tuple[str, str]] = ("off", "on")
+    """Words for what the advice compares."""
+
+    @classmethod
+    def of(
+        cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
+    ) -> Self:
+        """Return what was found, beside what the trials of these configs recorded."""
+        failures = [failure for row in configs for failure in row.failures or ()]
+        warnings = {name for row in configs for name in row.warnings or ()}
+        return cls(
+            options=options,
+            sweep_id=sweep_id,
+            times_ms=[ms for row in configs for ms in row.times_ms or ()],
+            failures=[(failure["status"], failure["message"]) for failure in failures],
+            warnings=[name for name in OF_THE_CODE if name in warnings],
+            **found,
+        )
 
     @property
     def fails(self) -> bool:
@@ -181,7 +208,7 @@ class Answered:
         )
 
     @property
-    def setting(self) -> str:
+    def setting(self) -> str | dict[str, str]:
         if self.keeps:
             return FROZEN
         return "off" if self.advice is None else self.advice.setting
@@ -192,122 +219,143 @@ class Answered:
             return self.kept.lines
         return ["torch.backends.cudnn.benchmark = True"] if self.setting == "on" else []
 
+    @property
+    def state(self) -> State:
+        """`fine` with a decision, `cannot tell` without one, `does not run` if the model fails."""
+        advice = self.advice
+        if self.fails:
+            return "does not run"
+        if self.said == UNDECIDED:
+            return "cannot tell"
+        if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
+            return "fine" if advice.baseline_failed < advice.candidate_failed else "does not run"
+        return "fine"
 
-def answer_of(answered: Answered) -> Answer:
-    kept, advice = answered.kept, answered.advice
-    has_table = (
-        advice is not None and None is not advice.ratio and advice.no_effect_reason != "no_cuda"
-    )
-    return Answer(
-        kind="advise",
-        subject=answered.options.workload,
-        state=_state(answered),
-        headline=_headline(answered),
-        paste=answered.lines,
-        sections=[
-            Section(rows=list(_facts(answered))),
-            *([three_ways(kept)] if kept else ()),
-            *([job_table(advice, answered.other)] if advice and has_table else ()),
-            *([_ranks(answered.ranks)] if answered.ranks else ()),
-        ],
-        commands=list(_commands(answered)),
-        values={
-            "sweep_id": answered.sweep_id,
-            "advice": answered.said,
-            "setting": answered.setting,
-            "lines": answered.lines,
-            "asked": advice,
-            "other_start": answered.other,
-            "frozen": kept,
-            "kernels": answered.kernels,
-            "ranks": answered.ranks,
-            "step_times_ms": answered.times_ms,
-            "messages": sorted({message for _, message in answered.failures}),
-            "warnings": answered.warnings,
-            "again": answered.options.again,
-        },
-    )
+    @property
+    def headline(self) -> str:
+        kept, advice = self.kept, self.advice
+        if advice is None:
+            return "Undecided: this step was not measured on a GPU."
+        file = "" if kept is None else os.path.basename(kept.file)
+        if self.keeps:
+            return f"Keep the choice: leave benchmark off, with {file}."
+        if advice.advice == UNDECIDED:
+            text, undecided = HEADLINES[UNDECIDED], advice
+            if kept is not None and kept.advice.advice == UNDECIDED:
+                undecided = kept.advice
+                so_far = f"{ratio(undecided.step_ratio)} of the time with off"
+                text = f"Undecided. So far a step with {file} takes {so_far}."
+            return f"{text} {minutes_needed(undecided.minutes_needed)}".rstrip()
+        if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
+            return "It does not fit, with benchmark on or off."
+        if advice.advice == FAILS and advice.setting == "on":
+            return "Turn benchmark on: without it processes fail."
+        return HEADLINES[advice.advice]
 
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield facts of a step that runs: each a label and a text; an empty label continues the fact before."""
+        if self.advice is None or self.advice.no_effect_reason == "no_cuda":
+            ends = f"{milliseconds(min(self.times_ms))} to {milliseconds(max(self.times_ms))}"
+            here = f"on this CPU ({len(self.times_ms)} processes, {ends})"
+            yield "A step", f"{milliseconds(median(self.times_ms))} {here}"
+            yield "Then", ON_THE_GPU
+            return
+        if self.kept is not None:
+            yield from kept_facts(self.kept)
+        yield from self.facts_of(self.advice)
+        for place, kernel in enumerate(self.kernels[:KERNELS_SHOWN]):
+            name = kernel.kernel[:NAME_SHOWN] + "..." * (len(kernel.kernel) > NAME_SHOWN)
+            times = f"{kernel.baseline} times per step with off, {kernel.candidate} with on"
+            yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
+        if len(self.kernels) > KERNELS_SHOWN:
+            yield "", f"further kernels that differ: {len(self.kernels) - KERNELS_SHOWN}"
 
-def _state(answered: Answered) -> State:
-    """Return `fine` with a decision, `cannot tell` without one, `does not run` if the model fails."""
-    advice = answered.advice
-    if answered.fails:
-        return "does not run"
-    if answered.said == UNDECIDED:
-        return "cannot tell"
-    if advice is not None and advice.advice in (DOES_NOT_FIT, FAILS) and not advice.blocks:
-        return "fine" if advice.baseline_failed < advice.candidate_failed else "does not run"
-    return "fine"
+    def facts_of(self, advice: Advice) -> Iterator[tuple[str, str]]:
+        (off, on), start = self.ways, STARTS[advice.start]
+        yield "Because", f"{advice.why}{'; the loop is CPU-bound' * bool(advice.launch_bound)}"
+        if advice.sure is not None and advice.ratio is not None:
+            faster = f"{percent(min(advice.sure, 0.999), 1)} that {on if advice.ratio < 1 else off} is faster"
+            blocks = f"{counted(advice.blocks, 'block')} with one process of each"
+            yield "How sure", f"{faster}, from {blocks}, {advice.start_blocks} of them {start}"
+        if tensors := list(advice.candidate_varies_in or ()):
+            yield "Results", f"with {on}, processes differ in {some(tensors, TENSORS_SHOWN)}"
 
-
-def _headline(answered: Answered) -> str:
-    advice = answered.advice
-    if answered.fails:
-        return f"{answered.options.workload} does not run here."
-    if advice is None:
-        return "Undecided: this step was not measured on a GPU."
-    if answered.keeps and answered.kept is not None:
-        return f"Keep the choice: leave benchmark off, with {os.path.basename(answered.kept.file)}."
-    if answered.kept is not None and advice.advice == answered.kept.advice.advice == UNDECIDED:
-        frozen, file = answered.kept.advice, os.path.basename(answered.kept.file)
-        so_far = f"Undecided. So far a step with {file} takes {ratio(frozen.step_ratio)} of the time with off."
-        return f"{so_far} {minutes_needed(frozen.minutes_needed)}".rstrip()
-    return advice_headline(advice)
-
-
-def _facts(answered: Answered) -> Iterator[tuple[str, str]]:
-    advice = answered.advice
-    if answered.fails:
-        failures = Counter(answered.failures) or Counter([("", "nothing was recorded")])
+    def why_it_fails(self) -> Iterator[tuple[str, str]]:
+        failures = Counter(self.failures) or Counter([("", "nothing was recorded")])
         (((status, message), _),) = failures.most_common(1)
         why, _, found = message.partition(TRY)
         yield "Why", why
         if remedy := found or REMEDIES.get(status):
             yield "Try", remedy
-        return
-    if advice is None or advice.no_effect_reason == "no_cuda":
-        times = answered.times_ms
-        ends = f"{milliseconds(min(times))} to {milliseconds(max(times))}"
-        here = f"on this CPU ({len(times)} processes, {ends})"
-        yield "A step", f"{milliseconds(median(times))} {here}"
-        yield "Then", ON_THE_GPU
-        yield from _warned(answered)
-        return
-    if answered.kept is not None:
-        yield from kept_facts(answered.kept)
-    yield from advice_facts(advice, answered.kernels)
-    yield from _warned(answered)
+
+    def tables(self) -> Iterator[Section]:
+        advice = self.advice
+        if self.kept:
+            yield three_ways(self.kept)
+        if advice and advice.ratio is not None and advice.no_effect_reason != "no_cuda":
+            off, on = self.ways
+            figures = [(name.format(off=off, on=on), column, text) for name, column, text in OF_JOB]
+            both = [row for row in (advice, self.other) if row and row.ratio is not None]
+            starts = {STARTS[row.start]: row for row in both}
+            yield _table(f"{advice.job_steps:,} steps", figures, starts)
+        if self.ranks:
+            off_on = {False: "off", True: "on"}
+            rows = {
+                FROZEN if row.errata is not None else off_on[row.benchmark]: row
+                for row in self.ranks
+            }
+            yield _table("ranks, predicted", OF_RANKS, rows)
+
+    def commands(self) -> Iterator[tuple[str, str]]:
+        options = self.options
+        if self.kernels and options.input and ":" in options.workload:
+            trace = [options.program, "trace", options.workload, "--input", options.input[0]]
+            yield "Which layers", shlex.join(trace)
+        if self.advice is None:
+            yield "On a machine with a GPU", options.command()
+        else:
+            yield "Without measuring again", options.again
+
+    def values(self) -> dict[str, object]:
+        return {
+            "sweep_id": self.sweep_id,
+            "advice": self.said,
+            "setting": self.setting,
+            "lines": self.lines,
+            "asked": self.advice,
+            "other_start": self.other,
+            "frozen": self.kept,
+            "kernels": self.kernels,
+            "ranks": self.ranks,
+            "step_times_ms": self.times_ms,
+            "messages": sorted({message for _, message in self.failures}),
+            "warnings": self.warnings,
+            "again": self.options.again,
+        }
 
 
-def _warned(answered: Answered) -> Iterator[tuple[str, str]]:
-    for name in answered.warnings:
-        yield "Warning", f"{name}: {ADVICE[name]}"
+def answer_of(answered: Answered) -> Answer:
+    options, fails = answered.options, answered.fails
+    failures = [options.program, "query", "failures", *options.where()]
+    next_query = shlex.join([*failures, "--sweep-id", answered.sweep_id])
+    warned = [("Warning", f"{name}: {ADVICE[name]}") for name in answered.warnings]
+    facts = answered.why_it_fails() if fails else [*answered.facts(), *warned]
+    return Answer(
+        kind=options.kind,
+        subject=options.workload,
+        state=answered.state,
+        headline=f"{options.workload} does not run here." if fails else answered.headline,
+        paste=answered.lines,
+        sections=[Section(rows=list(facts)), *answered.tables()],
+        commands=[("Next", next_query)] if fails else list(answered.commands()),
+        values=answered.values(),
+    )
 
 
-def _ranks(rows: Sequence[RankPrediction]) -> Section:
-    ways = (FROZEN if row.errata is not None else "on" if row.benchmark else "off" for row in rows)
-    return _table("ranks, predicted", OF_RANKS, dict(zip(ways, rows, strict=True)))
-
-
-def _commands(answered: Answered) -> Iterator[tuple[str, str]]:
-    options = answered.options
-    if answered.fails:
-        query = [options.program, "query", "failures", *options.where()]
-        yield "Next", shlex.join([*query, "--sweep-id", answered.sweep_id])
-        return
-    if answered.kernels and options.input and ":" in options.workload:
-        trace = [options.program, "trace", options.workload, "--input", options.input[0]]
-        yield "Which layers", shlex.join(trace)
-    if answered.advice is None:
-        yield "On a machine with a GPU", options.command()
-    else:
-        yield "Without measuring again", options.again
-
-
-def job_table(advice: Advice, other: Advice | None) -> Section:
-    starts = [row for row in (advice, other) if row is not None and row.ratio is not None]
-    return _table(f"{advice.job_steps:,} steps", OF_JOB, {STARTS[row.start]: row for row in starts})
+def minutes_needed(needed: float | None) -> str:
+    if needed is None:
+        return ""
+    return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
 
 
 def three_ways(kept: Kept) -> Section:

@@ -14,30 +14,32 @@ from cudnn_sweep.analysis.results.advice import (
     Advice,
     Freeze,
     RankPrediction,
-    advice_facts,
-    advice_headline,
+    config_trials,
     kernel_changes,
-    stored_cells,
 )
 from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
-from cudnn_sweep.orchestrator.steps.advice_text import Answered, Kept, answer_of, job_table
-from cudnn_sweep.orchestrator.steps.one_step import LOOKING, UNTIL, is_step, plan_step, suite_of
-from cudnn_sweep.orchestrator.steps.racing import race, stored_names, stored_race
+from cudnn_sweep.orchestrator.steps.advice_text import Answered, Kept, answer_of
+from cudnn_sweep.orchestrator.steps.one_step import (
+    LOOKING,
+    plan_step,
+    stored_sweeps,
+    suite_to_compare,
+)
+from cudnn_sweep.orchestrator.steps.racing import race, stored_race
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.terminal.say import say
-from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import read_file, text_of
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.records.row import BUNDLED
-from cudnn_sweep.workloads.warnings import OF_THE_CODE
 
 SUITE = "advise"
 NETWORKS = "networks-*"  # the installed sweeps of whole networks
-TIMED = ["steady_wall_ms", "status", "message", "warnings"]
+ONLY_IN_A_RACE = (
+    "allowed only if several levers are raced, not with --levers benchmark, --freeze, --ranks, "
+    "--measure-ranks or --reference"
+)
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
@@ -51,25 +53,25 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
     of_race = {"levers": options.levers != "benchmark" and options.levers, "allow": options.allow}
     for name, given in {**of_race, "same-bits": options.same_bits}.items():
         if given and not options.races:
-            raise SpecError(f"--{name}: allowed only if several levers are raced")
+            raise SpecError(f"--{name}: {ONLY_IN_A_RACE}")
     if options.reference:
         return _from_reference(options)
     if options.from_store:
         return _from_store(options)
-    suite = suite_to_compare(options, kept_rules(options.freeze))
+    suite = suite_to_compare(options, kept_rules(options.freeze) if options.freeze else None)
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
     compares = machine.environment.device == "cuda"
-    if options.races and compares:
-        return race(options, machine, place, console)
+    if compares and options.races:
+        return answer_of(race(options, machine, place, console))
     planned = plan_step(options, suite, machine, suite_name=SUITE, job=options.job)
     if compares:
         gpu, minutes = machine.environment.gpu, f"{options.limit_minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
-    elif has_measured(options):
+    elif stored := _stored(options, on_gpu=True):
         where = f"this is a stored measurement in {options.location}"
         say(console, f"No GPU here, so nothing is measured: {where}.")
-        return _from_store(options)
+        return answer_of(stored)
     else:
         say(console, TIMED_ON_CPU)
     ran = run_sweep(planned, place, console)
@@ -79,39 +81,30 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
     return answer if compares or is_decided else replace(answer, state="needs a GPU")
 
 
-def suite_to_compare(
-    options: AdviseOptions, errata: str | None, float64: bool = False
-) -> SuiteSpec:
-    """Return a suite with benchmark off and on; with `errata`, also off with these errata."""
-    measure = MeasureSpec(
-        reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
-    )
-    suite = suite_of(options, UNTIL, measure)
-    if errata is not None:
-        configs = [*suite.configs, Config(errata=errata)]
-        suite = suite.model_copy(update={"configs": configs})
-    return suite
-
-
-def kept_rules(file: str | None) -> str | None:
+def kept_rules(file: str) -> str:
     """Return the rules of an errata file as text for a config. Raises SpecError."""
     try:
-        return None if file is None else text_of(read_file(Path(file)))
+        return text_of(read_file(Path(file)))
     except ValueError as error:
         raise SpecError(str(error)) from None
 
 
 def _from_store(options: AdviseOptions) -> Answer:
-    if options.races and (raced := stored_race(options)):
-        return raced
+    if stored := _stored(options):
+        return answer_of(stored)
+    raise SpecError(
+        f"--from-store: found no sweep of this step by `sweep advise` in {options.location}; "
+        f"to measure it now: {options.command()}"
+    )
+
+
+def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
+    """Return what the newest race or sweep of this step recorded; None if there is none (with `on_gpu`, on a GPU)."""
+    if options.races and (found := stored_race(options)):
+        return found
     store = open_store(options.location)
-    sweep_id = _newest(store, options)
-    if sweep_id is None:
-        raise SpecError(
-            f"--from-store: found no sweep of this step by `sweep advise` in {options.location}; "
-            f"to measure it now: {options.command()}"
-        )
-    return answer_of(answered_of(options, store, sweep_id))
+    sweep_id = next(stored_sweeps(store, options, SUITE, on_gpu=on_gpu), None)
+    return None if sweep_id is None else answered_of(options, store, sweep_id)
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
@@ -138,9 +131,9 @@ def _from_reference(options: AdviseOptions) -> Answer:
     sections = []
     for row in asked:
         others = (other for other in found if other.cell_id == row.cell_id and not other.asked)
-        table = job_table(row, next(others, None))
-        title = f"{row.gpu}, {row.input_shape}: {advice_headline(row)}"
-        sections += [Section(title=title, rows=list(advice_facts(row, ()))), table]
+        of_gpu = Answered(options=options, sweep_id=NETWORKS, advice=row, other=next(others, None))
+        title = f"{row.gpu}, {row.input_shape}: {of_gpu.headline}"
+        sections += [Section(title=title, rows=list(of_gpu.facts())), *of_gpu.tables()]
     return Answer(
         kind="advise",
         subject=options.workload,
@@ -151,54 +144,29 @@ def _from_reference(options: AdviseOptions) -> Answer:
     )
 
 
-def has_measured(options: AdviseOptions) -> bool:
-    """Return whether the results have a measurement of this step on a GPU."""
-    store = open_store(options.location)
-    races = options.races and bool(stored_names(store, options))
-    return races or _newest(store, options, on_gpu=True) is not None
-
-
-def _newest(store: Store, options: AdviseOptions, *, on_gpu: bool = False) -> str | None:
-    """Return the newest sweep of the options' step: same input, regime, direction and arguments.
-
-    A sweep on a GPU goes before newer ones on a CPU; with `on_gpu`, CPU sweeps do not count.
-    """
-    cells = stored_cells(store, SUITE, options.workload)
-    gpus_first = sorted(cells, key=lambda cell: cell.device == "cpu")
-    wanted = [cell for cell in gpus_first if cell.device != "cpu" or not on_gpu]
-    return next((cell.sweep_id for cell in wanted if is_step(options, cell)), None)
-
-
 def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered:
     rows = Advice.of(store, sweep_id, **options.job.values())
     most = _with_most_blocks(rows)
     others = (row for row in rows if not row.asked and most and row.in_turns == most.in_turns)
-    trials = store.snapshot(sweep_id).table(TIMED).to_pylist()
-    ranks = options.ranks or options.measure_ranks
+    file, ranks = options.freeze, options.ranks or options.measure_ranks
     with open_database(store, sweep_id) as database:
         kernels = kernel_changes(database, sweep_id) if most else []
-    return Answered(
-        options=options,
-        kept=kept_choice(options, store, sweep_id, options.freeze, kept_rules(options.freeze)),
-        sweep_id=sweep_id,
+    return Answered.of(
+        options,
+        sweep_id,
+        config_trials(store, sweep_id),
+        kept=kept_choice(options, store, sweep_id, file, kept_rules(file)) if file else None,
         advice=most,
         other=next(others, None),
         kernels=kernels,
         ranks=RankPrediction.of(store, sweep_id, ranks=ranks) if ranks else [],
-        times_ms=[row["steady_wall_ms"] for row in trials if row["steady_wall_ms"] is not None],
-        failures=[(row["status"], row["message"]) for row in trials if row["message"]],
-        warnings=[
-            name for name in OF_THE_CODE if any(name in (row["warnings"] or ()) for row in trials)
-        ],
     )
 
 
 def kept_choice(
-    options: AdviseOptions, store: Store, sweep_id: str, file: str | None, errata: str | None
+    options: AdviseOptions, store: Store, sweep_id: str, file: str, errata: str
 ) -> Kept | None:
     """Return the stored results of a kept choice; None if the sweep has none."""
-    if file is None or errata is None:
-        return None
     contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
     rows = Advice.of(store, sweep_id, **contrast, **options.job.values())
     measured = [freeze for freeze in Freeze.of(store, sweep_id) if freeze.errata == errata]

@@ -81,35 +81,28 @@ def config_of(changes: Changes) -> Config:
 
 def changes_of(settings: str) -> Changes:
     """Return the changes of a config. `settings`: its name in the column `settings` of `records`."""
-    texts = dict(
-        pair.split("=", 1) for pair in settings.split()
-    )  # values of levers are plain words
-    return tuple(sorted(besides_usual(texts).items()))
+    pairs = (pair.split("=", 1) for pair in settings.split())  # values of levers are plain words
+    return tuple(sorted(besides_usual(dict(pairs)).items()))
 
 
 def name_of(changes: Changes) -> str:
-    return (
-        " + ".join(text if lever != "benchmark" else lever for lever, text in changes) or "as it is"
-    )
+    names = [text if lever != "benchmark" else lever for lever, text in changes]
+    return " + ".join(names) or "as it is"
 
 
-def named_values(options: AdviseOptions) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the values that the options name, by lever, and the allowed precisions. Raises SpecError."""
+def named_values(options: AdviseOptions) -> dict[str, list[str]]:
+    """Return the values that the options name, by lever, besides the user's own. Raises SpecError."""
     levers = options.levers.split(",") if options.levers else [*VALUES]
     allowed = options.allow.split(",") if options.allow else []
     for option, names, known in (("levers", levers, VALUES), ("allow", allowed, PRECISIONS)):
         if wrong := [name for name in names if name not in known]:
             raise SpecError(f"--{option}: found {wrong[0]!r}, allowed: {', '.join(known)}")
-    levers = list(dict.fromkeys([*levers, *["precision"] * bool(allowed)]))
-    own = {lever: getattr(options, lever, EAGER) for lever in levers}
+    levers += ["precision"] * bool(allowed)
+    values = {**VALUES, "precision": [text for text in PRECISIONS if text in allowed]}
     return {
-        lever: [
-            text
-            for text in VALUES[lever]
-            if text != own[lever] and (lever != "precision" or text in allowed)
-        ]
+        lever: [text for text in values[lever] if text != getattr(options, lever, EAGER)]
         for lever in levers
-    }, allowed
+    }
 
 
 def offered(
@@ -118,20 +111,18 @@ def offered(
     """Return the values to race by lever, and why others are left out. Raises SpecError for unknown names, or if
     nothing is left to race.
     """
-    values, allowed = named_values(options)
-    out: dict[str, str] = {}
-    for lever, text in [(lever, text) for lever, texts in values.items() for text in texts]:
-        if lever == "layout" and len(cell.input_shape) not in CHANNELS_LAST:
-            out[text] = f"an input of {len(cell.input_shape)} dimensions has one layout"
-        elif fault := fault_of(((lever, text),), cell, machine):
-            out[text] = fault
+    values, out = named_values(options), dict[str, str]()
+    for lever, texts in values.items():
+        for text in texts:
+            if lever == "layout" and len(cell.input_shape) not in CHANNELS_LAST:
+                out[text] = f"an input of {len(cell.input_shape)} dimensions has one layout"
+            elif fault := fault_of(((lever, text),), cell, machine):
+                out[text] = fault
     left = {lever: [text for text in texts if text not in out] for lever, texts in values.items()}
     if not any(left.values()):
-        why = (
-            "; ".join(f"{text}: {why}" for text, why in out.items()) or "a precision needs --allow"
-        )
-        raise SpecError(f"nothing to race: {why}")
-    if not allowed:
+        reasons = "; ".join(f"{text}: {why}" for text, why in out.items())
+        raise SpecError(f"nothing to race: {reasons or 'a precision needs --allow'}")
+    if not options.allow:
         out["another precision"] = "not raced without --allow, such as --allow amp_bf16"
     return {lever: texts for lever, texts in left.items() if texts}, out
 
@@ -153,25 +144,27 @@ def next_configs(
         quick = [single for single in singles if not _compiles(single)]
         return [OWN, *(quick or singles)][:MOST]
     timed = {changes: row for changes, row in rows.items() if row is not None}
-    own_ms = [row.baseline_ms for row in timed.values()]
-    times = {OWN: min(own_ms, default=0.0)} | {
-        each: row.candidate_ms for each, row in timed.items()
-    }
+    own_ms = min((row.baseline_ms for row in timed.values()), default=0.0)
+    times = {OWN: own_ms} | {changes: row.candidate_ms for changes, row in timed.items()}
     best = min(times, key=times.__getitem__)
     failed = {changes[0] for changes, row in rows.items() if row is None and len(changes) == 1}
-    helping: dict[str, tuple[float, str]] = {}
-    for changes, row in timed.items():
-        if len(changes) == 1 and row.step_ratio_high is not None and row.step_ratio_high < 1:
-            ((lever, text),) = changes
-            helping[lever] = min((row.step_ratio, text), helping.get(lever, (1.0, "")))
-    together = tuple(sorted((lever, text) for lever, (_, text) in helping.items()))
-    nearby = dict.fromkeys([together, *_neighbours(best, values)])
+    alone = [
+        (row.step_ratio, *changes) for changes, row in timed.items() if _helps_alone(changes, row)
+    ]
+    helping = dict(
+        change for _, change in sorted(alone, reverse=True)
+    )  # by lever, the fastest last
+    nearby = dict.fromkeys([tuple(sorted(helping.items())), *_neighbours(best, values)])
     new = [
         each
         for each in nearby
         if each not in {OWN, *rows} and not failed & {*each} and can_run(each)
     ]
     return list(dict.fromkeys([OWN, best, *new]))[:MOST] if new else []
+
+
+def _helps_alone(changes: Changes, row: Advice) -> bool:
+    return len(changes) == 1 and row.step_ratio_high is not None and row.step_ratio_high < 1
 
 
 def _neighbours(best: Changes, values: Mapping[str, Sequence[str]]) -> Iterator[Changes]:
@@ -188,11 +181,6 @@ def _compiles(changes: Changes) -> bool:
 
 def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
     """Return why a config cannot run the step; None if it can, or if only a trial would show why not."""
-    environment, traits = machine.environment, machine.workloads[cell.workload]
-    return execution_fault(
-        cell,
-        config_of(changes),
-        traits,
-        device=environment.device,
-        compiler=machine.compiler,
-    )
+    config, traits = config_of(changes), machine.workloads[cell.workload]
+    device, compiler = machine.environment.device, machine.compiler
+    return execution_fault(cell, config, traits, device=device, compiler=compiler)

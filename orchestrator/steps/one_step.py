@@ -1,12 +1,13 @@
 """Plans a model's step, for commands such as `sweep advise`; for `bans` and `bisect` also a suite's cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
 
 from pydantic import ValidationError
 
-from cudnn_sweep.analysis.results.advice import StoredCell
+from cudnn_sweep.analysis.results.advice import StoredCell, stored_cells
 from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
+from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.cluster.strict_yaml import read_strict_text
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
@@ -41,6 +42,7 @@ LOOKING = "Looking at this machine and at {workload}, and importing torch for th
 START_AND_END_S = 10.0  # Ray's start and end
 LEAST_S = 15.0  # two blocks of a small network
 LEAST_TIMEOUT_S = 60.0  # of a process: a large network's search takes half of this
+OF_STEP = ("workload", "precision", "layout", "direction")  # axes of a cell and options alike
 # Options of `sweep bans` and `sweep bisect` that also apply to a suite.
 OF_CELLS = (
     *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json", "write"),
@@ -57,10 +59,7 @@ def suite_of(
     """Return a suite of one cell with `configs`; default: benchmark off and on, without a GPU only off."""
     one_input(options.input)
     axes: dict[str, object] = {
-        "workload": options.workload,
-        "precision": options.precision,
-        "layout": options.layout,
-        "direction": options.direction,
+        **{axis: getattr(options, axis) for axis in OF_STEP},
         "input": options.input[0] if options.input else None,
         "ranks": (options.measure_ranks if isinstance(options, AdviseOptions) else None) or 1,
         "regime": _regime(options),
@@ -81,6 +80,23 @@ def suite_of(
         return suite.model_copy(update={"configs": list(configs), "without_gpu": WithoutGpu()})
     off = WithoutGpu(configs=[Config(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU)
     return suite.model_copy(update={"without_gpu": off})
+
+
+def suite_to_compare(
+    options: AdviseOptions,
+    errata: str | None = None,
+    float64: bool = False,
+    *,
+    configs: Sequence[Config] = (),
+    until: UntilDecided = UNTIL,
+) -> SuiteSpec:
+    """Return a suite for a job, by default with benchmark off and on; with `errata`, also off with these errata."""
+    measure = MeasureSpec(
+        reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
+    )
+    suite = suite_of(options, until, measure, configs)
+    with_errata = [] if errata is None else [Config(errata=errata)]
+    return suite.model_copy(update={"configs": [*suite.configs, *with_errata]})
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
@@ -117,6 +133,19 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
     return planned_on(machine, request, modules_to_preload(suite, ()))
 
 
+def stored_sweeps(
+    store: Store, options: AdviseOptions, suite_name: str, *, on_gpu: bool = False
+) -> Iterator[str]:
+    """Yield the sweeps of the options' step: same input, regime, direction and arguments.
+
+    Newest first, those on a GPU before those on a CPU; with `on_gpu`, without the latter.
+    """
+    cells = stored_cells(store, suite_name, options.workload)
+    for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):
+        if (cell.device != "cpu" or not on_gpu) and is_step(options, cell):
+            yield cell.sweep_id
+
+
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
     """Return whether a stored cell is the step of these options; without `--input` any input fits.
 
@@ -148,6 +177,7 @@ def plan_step(
     machine: Survey,
     *,
     suite_name: str,
+    sweep_id: str | None = None,
     left_s: float | None = None,
     whole_s: float | None = None,
     job: Job | None = None,
@@ -155,8 +185,8 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step. A process may take half of `whole_s`, which defaults to `left_s`.
-    `left_s` defaults to the command's time left.
+    """Plan a new sweep of the step, or the one named. A process may take half of `whole_s`, which defaults to
+    `left_s`. `left_s` defaults to the command's time left.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """
@@ -167,7 +197,7 @@ def plan_step(
     measure = suite.measure.model_copy(update={"timeout_s": timeout_s})
     suite = suite.model_copy(update={"measure": measure, "without_gpu": WithoutGpu()})
     request = SweepRequest(
-        options=LaunchOptions(new=True),
+        options=LaunchOptions(new=sweep_id is None, sweep_id=sweep_id),
         suite_name=suite_name,
         suite=suite,
         results=options.location,

@@ -1,18 +1,19 @@
 """`sweep advise` over several levers: a chain of races, each a small sweep, and what to set in this job."""
 
-import secrets
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.answers.answer import Answer, Section, State
-from cudnn_sweep.analysis.engine.database import open_database
-from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, STARTS, Advice, stored_cells
-from cudnn_sweep.analysis.results.answers import AnswerRow
+from cudnn_sweep.analysis.answers.answer import Section
+from cudnn_sweep.analysis.results.advice import (
+    DOES_NOT_FIT,
+    FAILS,
+    UNDECIDED,
+    Advice,
+    ConfigTrials,
+    config_trials,
+)
 from cudnn_sweep.analysis.results.contrast import USUAL
 from cudnn_sweep.analysis.store.store import Store, open_store
 from cudnn_sweep.analysis.words import (
@@ -27,8 +28,9 @@ from cudnn_sweep.analysis.words import (
     size,
 )
 from cudnn_sweep.orchestrator.planning.request import Planned
-from cudnn_sweep.orchestrator.planning.sweep_selection import differs, lacks
+from cudnn_sweep.orchestrator.planning.sweep_selection import differs, lacks, new_sweep_id
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.steps.advice_text import Answered
 from cudnn_sweep.orchestrator.steps.levers import (
     BENCHMARK,
     OWN,
@@ -43,80 +45,141 @@ from cudnn_sweep.orchestrator.steps.levers import (
     offered,
 )
 from cudnn_sweep.orchestrator.steps.one_step import (
-    is_step,
     left_of_minutes_s,
     plan_step,
-    suite_of,
+    stored_sweeps,
+    suite_to_compare,
 )
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.orchestrator.terminal.say import say
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.cells.suite import UntilDecided
 from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "race"
 TIME_IS_UP = "the minutes are over"
-WHOLE_S = (
-    600.0  # half of it is a process's time limit, which is part of a plan: whatever --minutes says
-)
+# Half of it is a process's time limit, which is part of a plan: whatever --minutes says.
+WHOLE_S = 600.0
 UNTIL = UntilDecided(until="best", at_most=12)  # blocks
+MOST_STAGES = 9  # a pattern names those before a stage by one digit; four to five measure all
 LITTLE = 1.005  # among configs within this ratio of the best, the answer is the one with the fewest changes
 LENGTHS = (200, 2_000, 20_000, 200_000, 2_000_000)
 IDLE = 0.25  # if the GPU idles for a larger share of a step, the answer begins with that
 
 
-TIMES = """
-select
-    settings,
-    median(steady_wall_ms) as wall_ms,
-    median(steady_device_ms) as device_ms,
-    max(relative_l2_error) as l2_error,
-    any_value(message) filter (where status not in ('ok', 'raced_out')) as message
-from records
-where twin = 0
-group by settings
-order by settings
-"""
+@dataclass(frozen=True, kw_only=True)
+class Raced(Answered):
+    """What a race's records say: each config beside the user's own, over the blocks of all stages."""
 
-
-class Times(AnswerRow):
-    """A config's `settings`, its times a step, its largest error, and the message of a trial that failed."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Raced:
-    """One config beside the user's own, both measured in the same sweep."""
-
-    advice: Advice
-    """Advice for the requested start."""
-    l2_error: float | None
-    """The largest relative error against float64 of its processes."""
-    own: "Times"
+    best: Changes
+    """The config to set. `advice` compares it with the user's own, and is None if it is that."""
+    advices: Mapping[Changes, Advice]
+    """Advice on each config that has times."""
+    out: Mapping[Changes, str]
+    """Why a config may not be set, or has no time."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Why a value was not raced."""
+    cut: str = ""
+    """Why the race ended early; empty if nothing is left to try."""
+    l2_errors: Mapping[Changes, float]
+    """The largest relative error against float64 of a config's processes."""
+    idle: float
+    """Share of a step of the user's own config in which the GPU idles."""
+    ways = ("yours", "this")
 
     @property
-    def keeps_bits(self) -> bool:
-        return bool(0 < self.advice.blocks == self.advice.blocks_with_same_bits)
+    def said(self) -> str:
+        if self.fails:
+            return FAILS
+        is_sure = self.advice.ratio_high < 1 if self.advice else not self.cut
+        return name_of(self.best) if is_sure else UNDECIDED
 
-    def refused(self, options: AdviseOptions) -> str | None:
-        """Return why the answer may not be this config; None if it may."""
-        row, limit = self.advice, options.memory_limit
-        if row.candidate_failed > row.baseline_failed and row.advice in (DOES_NOT_FIT, FAILS):
-            return str(row.advice)
-        if limit is not None and (row.candidate_first_bytes or 0) > limit * GIB:
-            return f"needs {size(row.candidate_first_bytes)}"
-        return "other bits" if options.same_bits and not self.keeps_bits else None
+    @property
+    def setting(self) -> dict[str, str]:
+        return dict(self.best)
 
-    def job_s(self, steps: int, *, is_own: bool = False) -> float:
-        """Return the seconds of a job of so many steps, its start included, with this config or the user's own."""
-        side, row = "baseline" if is_own else "candidate", vars(self.advice)
-        return float(row[f"{side}_s"] + (steps - row["job_steps"]) * row[f"{side}_ms"] / 1000)
+    @property
+    def lines(self) -> list[str]:
+        dimensions = next((row.input_shape.count("x") + 1 for row in self.advices.values()), 0)
+        return lines_of(self.best, dimensions, self.options)
+
+    @property
+    def headline(self) -> str:
+        job = self.advice
+        if job is None:
+            so_far = "so far " * bool(self.cut)
+            return f"Leave it as it is: {so_far}nothing that may be set makes your job shorter."
+        if self.said == UNDECIDED:
+            return f"Undecided: so far {name_of(self.best)} is the fastest."
+        times = f"{clock(job.candidate_s)} instead of {clock(job.baseline_s)}"
+        return f"Set {name_of(self.best)}: {job.job_steps:,} steps take {times}."
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        if self.idle > IDLE:
+            yield "GPU", f"idle for {percent(self.idle)} of your step: the CPU holds it back"
+        if self.advice is not None:
+            yield from self.facts_of(self.advice)
+            if self.advice.baseline_results:
+                same = "the same as" if _keeps_bits(self.advice) else "other than"
+                yield "Bits", f"{same} your config's"
+        if self.best != OWN and {self.best, OWN} <= self.l2_errors.keys():
+            this, own = (number(self.l2_errors[changes]) for changes in (self.best, OWN))
+            yield "Error", f"{this} instead of {own}, relative to float64"
+        out = {name_of(changes): why for changes, why in self.out.items()} | {**self.left_out}
+        for place, (value, why) in enumerate(out.items()):
+            yield "" if place else "Left out", f"{value}: {why}"
+        if self.cut:
+            yield "Cut", f"{self.cut}; the same command resumes the race"
+
+    def tables(self) -> Iterator[Section]:
+        """Yield the tables of the best config, of all configs, the shortest job first, and of jobs of other lengths."""
+        yield from super().tables()
+        if not self.advices:
+            return
+        rows = sorted(self.advices.items(), key=lambda item: item[1].candidate_s)
+        yield Section(
+            head=["raced", "a step", "of yours", "starts later", "job, of yours"],
+            rows=[
+                [
+                    name_of(changes) + " *" * (changes == self.best),
+                    milliseconds(row.candidate_ms),
+                    ratio(row.step_ratio),
+                    clock(row.extra_start_s),
+                    f"{ratio(row.ratio)}{interval(row.ratio_low, row.ratio_high)}",
+                ]
+                for changes, row in rows
+            ],
+        )
+        allowed = {changes: row for changes, row in self.advices.items() if changes not in self.out}
+        jobs = [(steps, jobs_s(allowed, steps)) for steps in LENGTHS * bool(allowed)]
+        yield Section(
+            head=["steps", "set", "take", "as it is"],
+            rows=[
+                [f"{steps:,}", name_of(best), clock(of[best]), clock(of[OWN])]
+                for steps, of in jobs
+                for best in [chosen(of)]
+            ],
+        )
+
+    def commands(self) -> Iterator[tuple[str, str]]:
+        if self.cut:
+            minutes = f" --minutes {self.options.minutes:g}" * bool(self.options.minutes)
+            yield "Resume", self.options.command() + minutes
+        yield "Without measuring again", self.options.again
+
+    def values(self) -> dict[str, object]:
+        configs = [
+            {
+                "changes": dict(changes),
+                "advice": self.advices.get(changes),
+                "l2_error": self.l2_errors.get(changes),
+                "failure": None if changes in self.advices else self.out[changes],
+            }
+            for changes in {**self.advices, **self.out}
+        ]
+        return {**super().values(), "configs": configs, "left_out": self.left_out, "cut": self.cut}
 
 
-Rows = Mapping[Changes, Raced | str]
-"""Result of each raced config, by its changes; a text is the reason that a config has no time."""
-
-
-def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Answer:
+def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Raced:
     """Race the levers, stage by stage, until no config is left to try or the minutes are over.
 
     An unfinished race of this step resumes from its stored stages.
@@ -127,20 +190,32 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     limit = f"{options.limit_minutes:g} minutes"
     say(console, f"Racing {', '.join(values)} on {machine.environment.gpu}, for at most {limit}.")
 
-    def following(rows: Rows) -> list[Changes]:
-        advices = _advices(rows, options)
-        return next_configs(advices, values, lambda each: fault_of(each, cell, machine) is None)
+    def stages(name: str) -> Iterator[tuple[Sequence[Changes], Planned]]:
+        """Yield the configs and the plan of each stage, which follow from what those before it measured."""
+        rows: dict[Changes, Advice | None] = {}
+        for stage in range(1, MOST_STAGES + 1):
+            configs = next_configs(rows, values, lambda each: not fault_of(each, cell, machine))
+            if not configs or OWN in rows:
+                return
+            yield configs, _planned(options, machine, configs, f"{name}-{stage}")
+            found = raced(options, store, f"{name}*-[1-{stage}]")  # without a * it would be an id
+            rows = {**found.advices, **dict.fromkeys(found.out)}
 
-    new = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    stored = stored_names(store, options)
-    name = next((n for n in stored if _goes_on(store, options, machine, n, following)), new)
-    rows: dict[Changes, Raced | str] = {}
-    cut = ""
-    for stage in count(1):
-        configs = following(rows)
-        if not configs or isinstance(rows.get(OWN), str):
-            break
-        planned = _planned(options, machine, configs, f"{name}-{stage}")
+    def is_unfinished(name: str) -> bool:
+        """Return whether a stored race with the levers, hardware and software of this command has anything left."""
+        states = {state.sweep_id: state for state in store.sweeps()}
+        for _, planned in stages(name):
+            state = states.get(planned.request.options.sweep_id or "")
+            if state is None:
+                return True
+            if state.plan_hash != planned.chosen.plan_hash or differs(state, planned):
+                return False
+            if lacks(store, state, planned.chosen):
+                return True
+        return False
+
+    name, cut = next(filter(is_unfinished, stored_names(store, options)), new_sweep_id()), ""
+    for stage, (configs, planned) in enumerate(stages(name), 1):
         least_s = planned.chosen.first_look().estimated_s(1, gpu=True)
         if stage > 1 and left_of_minutes_s(options) < least_s / UNTIL.looks[0]:
             cut = TIME_IS_UP
@@ -148,285 +223,118 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
         least = f"about {duration(least_s)} to the first look"
         say(console, f"Stage {stage}: {', '.join(map(name_of, configs))}; {least}.")
         ran = run_sweep(planned, place, console)
-        rows = _joined(rows, results_of(options, ran.store, f"{name}-{stage}"))
         if not ran.is_complete:
-            ran.check_not_stopped(is_decided=bool(rows))
             cut = ran.progress.stopped or TIME_IS_UP
             break
-    return answer_of(options, rows, name, left_out, cut=cut)
+    found = raced(options, store, f"{name}-*")
+    ran.check_not_stopped(is_decided=bool(found.advices))
+    return replace(found, left_out=left_out, cut=cut)
 
 
-def stored_race(options: AdviseOptions) -> Answer | None:
-    """Answer from the newest stored race of this step; None if there is none."""
-    store = open_store(options.location)
-    for name in stored_names(store, options):
-        ids = [each for each in store.sweep_ids() if each.rpartition("-")[0] == name]
-        rows: dict[Changes, Raced | str] = {}
-        for sweep_id in sorted(ids, key=lambda each: int(each.rpartition("-")[2])):
-            rows = _joined(rows, results_of(options, store, sweep_id))
-        values, _ = named_values(options)
-        wanted = {
-            changes: row
-            for changes, row in rows.items()
-            if all(text in values.get(lever, ()) for lever, text in changes)
-        }
-        return answer_of(options, wanted, name, {}, cut="")
-    return None
-
-
-def _joined(rows: Rows, newer: Rows) -> dict[Changes, Raced | str]:
-    """Return rows of both; a stage that was cut takes no row with times away."""
-    kept = {
+def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
+    """Return what the sweeps of a race recorded about the values that the options name. `sweeps`: a pattern."""
+    values = named_values(options)
+    by_config = {changes_of(row.settings): row for row in config_trials(store, sweeps)}
+    trials = {
         changes: row
-        for changes, row in newer.items()
-        if isinstance(row, Raced) or not isinstance(rows.get(changes), Raced)
+        for changes, row in by_config.items()
+        if all(text in values.get(lever, ()) for lever, text in changes)
     }
-    return {**rows, **kept}
-
-
-def _planned(
-    options: AdviseOptions, machine: Survey, configs: Sequence[Changes], sweep_id: str | None = None
-) -> Planned:
-    measure = MeasureSpec(
-        reference_replicates=int(options.allow is not None),
-        logged_replicates=0,
-        calibrate=False,
-        device_budget_s=0.3,
-    )
-    suite = suite_of(options, UNTIL, measure, [config_of(changes) for changes in configs])
-    planned = plan_step(
+    advices: dict[bool, dict[Changes, Advice]] = {True: {}, False: {}}
+    rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
+    for row in sorted(rows, key=lambda row: row.blocks):
+        changes = changes_of(row.other_settings.partition(" beside ")[0])
+        if row.ratio is not None and changes in trials:
+            advices[row.asked][changes] = row
+    asked = advices[True]
+    out = {
+        changes: why
+        for changes, row in trials.items()
+        if (why := _refused(asked[changes], options) if changes in asked else _failed(row))
+    }
+    best = chosen(jobs_s({changes: row for changes, row in asked.items() if changes not in out}))
+    own = [trials[OWN]] if OWN in trials else []
+    return Raced.of(
         options,
-        suite,
-        machine,
-        suite_name=SUITE,
-        job=options.job,
-        whole_s=WHOLE_S,
+        sweeps,
+        own,
+        advice=asked.get(best),
+        other=advices[False].get(best),
+        best=best,
+        advices=asked,
+        out=out,
+        l2_errors={at: row.l2_error for at, row in trials.items() if row.l2_error is not None},
+        idle=max((1 - row.busy for row in own if row.busy), default=0.0),
     )
-    named = replace(planned.request.options, new=False, sweep_id=sweep_id)
-    return replace(planned, request=replace(planned.request, options=named))
 
 
 def stored_names(store: Store, options: AdviseOptions) -> list[str]:
     """Return the names of the step's races, the newest first: each begins the ids of its sweeps."""
-    cells = stored_cells(store, SUITE, options.workload)
-    ids = (cell.sweep_id for cell in cells if cell.device != "cpu" and is_step(options, cell))
+    ids = stored_sweeps(store, options, SUITE, on_gpu=True)
     return list(dict.fromkeys(sweep_id.rpartition("-")[0] for sweep_id in ids))
 
 
-def _goes_on(
-    store: Store,
-    options: AdviseOptions,
-    machine: Survey,
-    name: str,
-    following: Callable[[Rows], list[Changes]],
-) -> bool:
-    """Return whether a stored race is unfinished, with the levers, hardware and software of this command."""
-    states = {state.sweep_id: state for state in store.sweeps()}
-    rows: dict[Changes, Raced | str] = {}
-    for stage in count(1):
-        configs = following(rows)
-        if not configs:
-            return False
-        planned, state = _planned(options, machine, configs), states.get(f"{name}-{stage}")
-        if state is None:
-            return stage > 1
-        if state.plan_hash != planned.chosen.plan_hash or differs(state, planned):
-            return False
-        if lacks(store, state, planned.chosen):
-            return True
-        rows = _joined(rows, results_of(options, store, state.sweep_id))
-    raise AssertionError("a race has an end")
+def stored_race(options: AdviseOptions) -> Raced | None:
+    """Return what the newest stored race of this step measured; None if there is none."""
+    store = open_store(options.location)
+    names = stored_names(store, options)
+    return raced(options, store, f"{names[0]}-*") if names else None
 
 
-def results_of(options: AdviseOptions, store: Store, sweep_id: str) -> dict[Changes, Raced | str]:
-    """Return one sweep's configs beside the user's own."""
-    advices = Advice.of(store, sweep_id, **USUAL.values(), **options.job.values())
-    by_changes = {
-        changes_of(row.other_settings.partition(" beside ")[0]): row
-        for row in sorted(advices, key=lambda row: row.blocks)
-        if row.asked and row.ratio is not None
-    }
-    with open_database(store, sweep_id) as database:
-        found = [Times(**row) for row in database.query(TIMES).to_pylist()]
-    times = {changes_of(row.settings): row for row in found}
-    rows: dict[Changes, Raced | str] = {}
-    for changes, row in times.items():
-        if changes in by_changes and changes != OWN:
-            rows[changes] = Raced(advice=by_changes[changes], l2_error=row.l2_error, own=times[OWN])
-        elif row.wall_ms is None and row.message:
-            rows[changes] = row.message.splitlines()[0]
-    return rows
+def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
+    """Return the seconds of a job of so many steps (default: of the job asked about), its start included, by config.
+
+    The user's own time is from the blocks with the config of the shortest job.
+    """
+
+    def job_s(row: Advice, side: str) -> float:
+        more = 0 if steps is None else steps - row.job_steps
+        values = vars(row)
+        return float(values[f"{side}_s"] + more * values[f"{side}_ms"] / 1000)
+
+    jobs = {changes: job_s(row, "candidate") for changes, row in rows.items()}
+    fastest = [rows[changes] for changes in sorted(jobs, key=jobs.__getitem__)]
+    return {OWN: job_s(fastest[0], "baseline") if fastest else 0.0} | jobs
 
 
-def answer_of(
-    options: AdviseOptions,
-    rows: Mapping[Changes, Raced | str],
-    name: str,
-    left_out: Mapping[str, str],
-    *,
-    cut: str,
-) -> Answer:
-    """Return the answer from what was raced. `cut`: why the race ended early; empty if nothing is left to try."""
-    timed = {changes: row for changes, row in rows.items() if isinstance(row, Raced)}
-    refused = {changes: why for changes, row in timed.items() if (why := row.refused(options))}
-    asked = {changes: row for changes, row in timed.items() if changes not in refused}
-    best = _chosen(_jobs(asked))
-    lines = lines_of(best, _dimensions(timed), options)
-    sweeps = f"{name}-*"
-    out = {name_of(changes): row for changes, row in rows.items() if isinstance(row, str)}
-    out |= {name_of(changes): why for changes, why in refused.items()} | {**left_out}
-    facts = list(_facts(timed, best, out, cut))
-    again = ("Without measuring again", options.again)
-    minutes = f" --minutes {options.minutes:g}" if options.minutes else ""
-    more = [("Resume", options.command() + minutes)] if cut else []
-    query = [options.program, "query", "failures", *options.where(), "--sweep-id", sweeps]
-    return Answer(
-        kind="advise",
-        subject=options.workload,
-        state=_state(asked.get(best), timed, cut),
-        headline=_headline(options, asked.get(best), best, bool(timed), cut),
-        paste=lines,
-        sections=[
-            Section(rows=facts),
-            *([_table(timed, best)] if timed else ()),
-            *([_lengths(asked)] if asked else ()),
-        ],
-        commands=[*more, again] if timed else [("Next", shlex.join(query))],
-        values={
-            "sweep_id": sweeps,
-            "setting": dict(best),
-            "lines": lines,
-            "configs": [
-                {
-                    "changes": dict(changes),
-                    "advice": row.advice if isinstance(row, Raced) else None,
-                    "l2_error": row.l2_error if isinstance(row, Raced) else None,
-                    "failure": row if isinstance(row, str) else None,
-                }
-                for changes, row in rows.items()
-            ],
-            "left_out": dict(left_out),
-            "cut": cut,
-            "again": options.again,
-        },
-    )
-
-
-def _jobs(asked: Mapping[Changes, Raced], steps: int | None = None) -> dict[Changes, float]:
-    """Return the seconds of a job by its config. The user's own time is from the sweep of the shortest job's config."""
-    jobs = {each: row.job_s(steps or row.advice.job_steps) for each, row in asked.items()}
-    if not jobs:
-        return {OWN: 0.0}
-    row = asked[min(jobs, key=jobs.__getitem__)]
-    return {OWN: row.job_s(steps or row.advice.job_steps, is_own=True)} | jobs
-
-
-def _chosen(jobs: Mapping[Changes, float]) -> Changes:
+def chosen(jobs: Mapping[Changes, float]) -> Changes:
     """Return the config with the fewest changes among those whose job is within `LITTLE` of the shortest."""
     near = [changes for changes in jobs if jobs[changes] <= LITTLE * min(jobs.values())]
     return min(near, key=lambda changes: (len(changes), jobs[changes]))
 
 
-def _state(row: Raced | None, timed: Mapping[Changes, Raced], cut: str) -> State:
-    if not timed:
-        return "does not run"
-    is_sure = not cut if row is None else row.advice.ratio_high < 1
-    return "fine" if is_sure else "cannot tell"
-
-
-def _headline(
-    options: AdviseOptions, row: Raced | None, best: Changes, has_times: bool, cut: str
-) -> str:
-    if not has_times:
-        return f"{options.workload} does not run here."
-    if row is None:
-        so_far = "so far " * bool(cut)
-        return f"Leave it as it is: {so_far}nothing that may be set makes your job shorter."
-    job = row.advice
-    if job.ratio_high >= 1:
-        return f"Undecided: so far {name_of(best)} is the fastest."
-    whole = (
-        f"{job.job_steps:,} steps take {clock(job.candidate_s)} instead of {clock(job.baseline_s)}"
-    )
-    return f"Set {name_of(best)}: {whole}."
-
-
-def _facts(
-    timed: Mapping[Changes, Raced], best: Changes, out: Mapping[str, str], cut: str
-) -> Iterator[tuple[str, str]]:
-    row = timed.get(best)
-    own = next((each.own for each in timed.values()), None)
-    if own is not None and own.device_ms:
-        idle = 1 - own.device_ms / own.wall_ms
-        if idle > IDLE:
-            yield (
-                "First",
-                f"the GPU is idle for {percent(idle)} of your step: the CPU holds it back",
-            )
-    if row is not None:
-        job = row.advice
-        ends = interval(job.ratio_low, job.ratio_high)
-        yield (
-            "Your job",
-            f"{ratio(job.ratio)} of the time{ends}, by {job.blocks} blocks, {STARTS[job.start]}",
-        )
-        ends = interval(job.step_ratio_low, job.step_ratio_high)
-        times = f"{number(job.candidate_ms)} ms instead of {number(job.baseline_ms)} ms"
-        yield "A step", f"{ratio(job.step_ratio)} of the time{ends}: {times}"
-        yield (
-            "Its start",
-            f"{clock(job.extra_start_s)} later" if job.extra_start_s > 0 else "no later",
-        )
-        if job.candidate_first_bytes and job.baseline_first_bytes:
-            text = f"{size(job.candidate_first_bytes)} instead of {size(job.baseline_first_bytes)}"
-            yield "Memory", text
-        same = "the same bits as" if row.keeps_bits else "other bits than"
-        same = same if job.baseline_results else "not compared with"
-        yield "Results", f"{same} your config's"
-        if row.l2_error is not None and row.own.l2_error is not None:
-            errors = f"{number(row.l2_error)} instead of {number(row.own.l2_error)}"
-            yield "Error", f"{errors}, relative to float64"
-    for place, (value, why) in enumerate(out.items()):
-        yield "" if place else "Left out", f"{value}: {why}"
-    if cut:
-        yield "Cut", f"{cut}; the same command resumes the race"
-
-
-def _table(timed: Mapping[Changes, Raced], best: Changes) -> Section:
-    """Return a row a config, the shortest job first."""
-    order = sorted(timed.items(), key=lambda item: item[1].advice.candidate_s)
-    return Section(
-        head=["raced", "a step", "of yours", "starts later", "job, of yours"],
-        rows=[
-            [
-                name_of(changes) + " *" * (changes == best),
-                milliseconds(row.advice.candidate_ms),
-                ratio(row.advice.step_ratio),
-                clock(row.advice.extra_start_s),
-                f"{ratio(row.advice.ratio)}{interval(row.advice.ratio_low, row.advice.ratio_high)}",
-            ]
-            for changes, row in order
-        ],
+def _planned(
+    options: AdviseOptions, machine: Survey, configs: Sequence[Changes], sweep_id: str | None = None
+) -> Planned:
+    of_changes, float64 = [config_of(changes) for changes in configs], options.allow is not None
+    suite = suite_to_compare(options, float64=float64, configs=of_changes, until=UNTIL)
+    return plan_step(
+        options,
+        suite,
+        machine,
+        suite_name=SUITE,
+        sweep_id=sweep_id,
+        job=options.job,
+        whole_s=WHOLE_S,
     )
 
 
-def _lengths(asked: Mapping[Changes, Raced]) -> Section:
-    """Return a table of the config to set in a job of each of LENGTHS steps."""
-    rows = []
-    for steps in LENGTHS:
-        jobs = _jobs(asked, steps)
-        best = _chosen(jobs)
-        rows.append([f"{steps:,}", name_of(best), clock(jobs[best]), clock(jobs[OWN])])
-    return Section(head=["steps", "set", "take", "as it is"], rows=rows)
+def _keeps_bits(row: Advice) -> bool:
+    return bool(0 < row.blocks == row.blocks_with_same_bits)
 
 
-def _advices(rows: Rows, options: AdviseOptions) -> dict[Changes, Advice | None]:
-    """Return the advice on each config; None for one that the answer may not be."""
-    return {
-        changes: row.advice if isinstance(row, Raced) and not row.refused(options) else None
-        for changes, row in rows.items()
-    }
+def _refused(row: Advice, options: AdviseOptions) -> str | None:
+    """Return why the answer may not be a config that has times; None if it may."""
+    if row.candidate_failed > row.baseline_failed and row.advice in (DOES_NOT_FIT, FAILS):
+        return str(row.advice)
+    limit = options.memory_limit
+    if limit is not None and (row.candidate_first_bytes or 0) > limit * GIB:
+        return f"needs {size(row.candidate_first_bytes)}"
+    return "other bits" if options.same_bits and not _keeps_bits(row) else None
 
 
-def _dimensions(timed: Mapping[Changes, Raced]) -> int:
-    return next((row.advice.input_shape.count("x") + 1 for row in timed.values()), 0)
+def _failed(trials: ConfigTrials) -> str | None:
+    """Return the first message of a config that has no time; None if it has one, or none failed."""
+    if trials.times_ms or not trials.failures:
+        return None
+    return str(trials.failures[0]["message"]).splitlines()[0]

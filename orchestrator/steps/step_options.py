@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -139,8 +139,7 @@ class _Job(_Model):
         ),
     ] = None
     runs: Annotated[
-        int,
-        typer.Option(min=1, help="Predict the mean time of this many runs of your job."),
+        int, typer.Option(min=1, help="Predict the mean time of this many runs of your job.")
     ] = 1
     ranks: Annotated[
         int | None,
@@ -156,6 +155,8 @@ class _Job(_Model):
 class AdviseOptions(_Answer, StepOptions, _Job):
     """Options in the order of their help: the model, the job, the step, and the answer."""
 
+    kind: ClassVar[str] = "advise"
+    """Name of the command, and of its answer."""
     levers: Annotated[
         str | None,
         "NAMES",
@@ -164,9 +165,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
     allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
         None
     )
-    same_bits: Annotated[
-        bool, typer.Option("--same-bits", help="Take only a config that computes the same bits.")
-    ] = False
+    same_bits: Annotated[bool, "Take only a config that computes the same bits."] = False
     freeze: Annotated[
         str | None, "FILE.json", "File of `sweep freeze`: also compare its choice with off and on."
     ] = None
@@ -202,8 +201,8 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self) -> str:
-        """Return the `sweep advise` command that asks the same again, as text for a shell."""
-        return shlex.join([self.program, "advise", *self._words()])
+        """Return the command that asks the same again, as text for a shell."""
+        return shlex.join([self.program, self.kind, *self._words()])
 
     @property
     def again(self) -> str:
@@ -217,6 +216,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
+    kind: ClassVar[str] = "freeze"
     minutes: Annotated[float, typer.Option(min=0.1, help="Time to measure off, on and frozen.")] = (
         5.0
     )
@@ -238,9 +238,6 @@ class FreezeOptions(AdviseOptions):
     @property
     def file(self) -> Path:
         return Path(self.output or f"{self.workload.rpartition(':')[2].rpartition('.')[2]}.json")
-
-    def command(self) -> str:
-        return shlex.join([self.program, "freeze", *self._words()])
 
     @property
     def again(self) -> str:
@@ -265,7 +262,7 @@ class TurnOptions(_Answer, StepOptions):
 
     regime: None = None  # this and the next are no options here
     shapes: None = None
-    benchmark: Annotated[bool, typer.Option("--benchmark", help="Turn benchmark on.")] = False
+    benchmark: Annotated[bool, "Turn benchmark on."] = False
     min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
 

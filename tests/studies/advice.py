@@ -40,13 +40,8 @@ from cudnn_sweep.orchestrator.process.server import IMPORTED_BY_TORCH_LATE
 from cudnn_sweep.orchestrator.running.run_sweep import run_sweep
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.steps.advice_text import answer_of
-from cudnn_sweep.orchestrator.steps.advising import (
-    SUITE,
-    advise,
-    answered_of,
-    suite_to_compare,
-)
-from cudnn_sweep.orchestrator.steps.one_step import plan_step, suite_of
+from cudnn_sweep.orchestrator.steps.advising import SUITE, advise, answered_of
+from cudnn_sweep.orchestrator.steps.one_step import plan_step, suite_of, suite_to_compare
 from cudnn_sweep.workloads.cells.suite import WithoutGpu
 from tests.studies.parts.advice_cases import (
     ANSWER,

@@ -24,7 +24,8 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing.freeze import freeze
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.steps.advice_text import answer_of
-from cudnn_sweep.orchestrator.steps.advising import advise, answered_of, suite_to_compare
+from cudnn_sweep.orchestrator.steps.advising import advise, answered_of
+from cudnn_sweep.orchestrator.steps.one_step import suite_to_compare
 from cudnn_sweep.orchestrator.steps.sequence import answer_step, deliver
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions, FreezeOptions
 from cudnn_sweep.workloads.cells.errata import read_file, text_of

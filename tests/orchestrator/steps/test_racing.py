@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.analysis.results.advice import ConfigTrials
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -29,7 +30,7 @@ from cudnn_sweep.orchestrator.steps.levers import (
     lines_of,
     next_configs,
 )
-from cudnn_sweep.orchestrator.steps.racing import Raced, Times, _joined
+from cudnn_sweep.orchestrator.steps.racing import _failed
 from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
@@ -162,12 +163,6 @@ def test_lines_fit_an_inference_step_and_a_precision_that_is_left() -> None:
     assert lines_of((("precision", "tf32"),), 4, inference)[0] == "# leave out what gives bf16 now"
 
 
-def test_a_stage_that_was_cut_takes_no_times_away() -> None:
-    row = Raced(advice=advised(5.0), l2_error=None, own=Times())
-    assert _joined({GRAPH: row}, {GRAPH: "cut", ON: "fails"}) == {GRAPH: row, ON: "fails"}
-    assert _joined({ON: "fails"}, {ON: row}) == {ON: row}
-
-
 def test_the_users_own_config_stays_in_a_race_for_a_job() -> None:
     state = SimpleNamespace(state="raced_out", other_settings="benchmark=false")
     states: Any = [state, SimpleNamespace(state="raced_out", other_settings="benchmark=true")]
@@ -178,7 +173,7 @@ def test_the_users_own_config_stays_in_a_race_for_a_job() -> None:
 def test_an_own_config_that_fails_is_named_with_its_reason() -> None:
     place = machine(FakeEffect(where={"benchmark": "false"}, status="out_of_memory"))
     code, answer, _ = answered(place, levers="benchmark,layout")
-    assert code == ExitCode.DOES_NOT_RUN
+    assert (code, answer["advice"]) == (ExitCode.DOES_NOT_RUN, "fails")
     assert answer["configs"][0]["failure"] == "the script says so"
 
 
@@ -214,6 +209,16 @@ def test_a_long_start_pays_in_a_long_job_alone_and_what_fails_is_named() -> None
     assert short["headline"].startswith("Leave it as it is")
 
 
+@pytest.mark.slow
+def test_an_own_config_that_runs_alone_is_left_as_it_is() -> None:
+    place = machine(FakeEffect(where={"execution": "cuda_graph"}, status="error"))
+    code, answer, _ = answered(place, levers="execution")
+    assert (code, answer["setting"], answer["lines"]) == (ExitCode.FINE, {}, [])
+    assert answer["headline"].startswith("Leave it as it is: nothing")
+    assert [row["failure"] for row in answer["configs"]] == ["the script says so"]
+    assert answer["step_times_ms"]
+
+
 class Cut(FakeMachine):
     """A machine on which Ctrl-C comes as the second stage begins."""
 
@@ -224,6 +229,13 @@ class Cut(FakeMachine):
             raise KeyboardInterrupt
         with super().opened(*given) as run:
             yield run
+
+
+def test_a_config_with_times_in_one_stage_is_none_that_fails() -> None:
+    failures = [{"status": "killed", "message": "the stage was cut\nhere"}]
+    assert _failed(ConfigTrials(times_ms=[5.0], failures=failures)) is None
+    assert _failed(ConfigTrials(times_ms=None, failures=failures)) == "the stage was cut"
+    assert _failed(ConfigTrials(times_ms=None, failures=None)) is None
 
 
 @pytest.mark.slow
