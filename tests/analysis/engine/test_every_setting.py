@@ -229,6 +229,7 @@ def test_every_setting_is_among_the_stored_contrasts(every_config: Store) -> Non
     assert found[0] == BENCHMARK, "what most come for"
 
 
+@pytest.mark.slow
 def test_a_report_tells_every_config_apart(every_config: Store) -> None:
     with open_database(every_config, NIGHTS[0]) as database:
         tables = sheets(gather(database, "here", [BENCHMARK], 0.03))
