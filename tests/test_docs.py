@@ -162,6 +162,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     assert f"A step takes {fresh.ratio:.3f} times as long" in words
 
 
+@pytest.mark.slow
 def test_pictures_in_the_readme_are_of_the_rows_that_are_installed() -> None:
     networks = GENERATE["NETWORKS"]
     for theme in networks["PICTURES"]:

@@ -85,6 +85,7 @@ def test_an_answer_about_cells_says_every_axis(database: Database, name: str) ->
             }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", axes())
 def test_two_values_of_an_axis_can_be_compared(database: Database, name: str) -> None:
     rows = database.ask("axis_effect", axis=name, candidate=shown(name)).to_pylist()

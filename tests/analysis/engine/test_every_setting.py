@@ -211,6 +211,7 @@ def test_a_verdict_is_of_one_config_alone(every_config: Store) -> None:
         assert ratio == pytest.approx(truth[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", OTHERS)
 def test_each_setting_can_be_asked_about(every_config: Store, column: str) -> None:
     name, candidate = setting_name(column), as_text(another(column))

@@ -97,6 +97,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     return _payload(store)
 
 
+@pytest.mark.slow
 def test_a_cut_sweep_says_what_it_knows_and_what_is_missing(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
