@@ -87,13 +87,14 @@ def test_pages_stay_short() -> None:
 SLOW = ("README.md", *GENERATE["PAGES"], "docs/questions.md")
 
 
+LONG_PAGES = re.compile("claims|networks")  # of other pages' rows, written by the same code
 LONG, SLOW_MARK = [pytest.mark.long], [pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=LONG if "claims" in name else SLOW_MARK * (name in SLOW))
+        pytest.param(name, marks=LONG if LONG_PAGES.search(name) else SLOW_MARK * (name in SLOW))
         for name in GENERATED
     ],
 )
@@ -161,6 +162,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     assert f"A step takes {fresh.ratio:.3f} times as long" in words
 
 
+@pytest.mark.slow
 def test_pictures_in_the_readme_are_of_the_rows_that_are_installed() -> None:
     networks = GENERATE["NETWORKS"]
     for theme in networks["PICTURES"]:

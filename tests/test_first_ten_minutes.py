@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, PackageCopy
 
-pytestmark = [pytest.mark.measuring, pytest.mark.slow]
+pytestmark = pytest.mark.measuring
 
 FIRST_SCREEN = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 NEXT = re.compile(r"^(?:.*(?:next|Next|with a GPU): |  )(sweep .*?)(?:\s{2,}#.*)?$", re.MULTILINE)
@@ -30,6 +30,38 @@ def installed(copy: PackageCopy) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(target), "PATH": path}
 
 
+def typed(
+    command: str, here: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        shell=True,
+        cwd=here,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_an_install_that_is_not_editable_traces_a_model_and_plans_its_launch(
+    package_copy: PackageCopy, tmp_path: Path
+) -> None:
+    environment = installed(package_copy)
+    here = tmp_path / "segmenter"
+    here.mkdir()
+    (here / "my_nets.py").write_text((ROOT / "docs/examples/segmenter/my_nets.py").read_text())
+    told = ""
+    for command in (TRACE, "sweep launch Segmenter.yaml --dry-run"):
+        ran = typed(command, here, environment)
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+        told += ran.stdout
+    assert "next: sweep launch Segmenter.yaml\n" in told
+    assert "conv3_3x3_32" in told.partition("next: ")[2]
+
+
+@pytest.mark.long
 def test_every_command_of_the_first_screen_and_every_next_line_works(
     package_copy: PackageCopy, tmp_path: Path
 ) -> None:
@@ -48,15 +80,7 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
     while todo:
         command = todo.pop(0)
         began = monotonic()
-        ran = subprocess.run(
-            command,
-            shell=True,
-            cwd=here,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ran = typed(command, here, environment)
         allowed = ALLOWED.get(command.split()[1], (0,))
         assert ran.returncode in allowed, f"{command}\n{ran.stdout}{ran.stderr}"
         told[command] = ran.stdout

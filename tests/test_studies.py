@@ -43,7 +43,7 @@ def test_june_2026_is_told_on_its_first_nights_and_nothing_else(capsys: Capture)
     assert "on gpu07 (NVIDIA H200), 2026-06-20: wall and device time" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nights_are_told_and_a_missed_target_is_marked_and_named(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +68,7 @@ def test_nights_are_told_and_a_missed_target_is_marked_and_named(
     assert capsys.readouterr().out.splitlines()[-1] == words
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_replays_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     replay(results=STORED, replays=5)
     told = capsys.readouterr().out.splitlines()
@@ -83,6 +83,7 @@ def test_replays_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> N
         replay(results=STORED, sweep_id="no-such-*")
 
 
+@pytest.mark.slow
 def test_looks_at_a_replayed_order_are_those_of_a_launch() -> None:
     """A launch asks `decided` after each look; its rows are those of the blocks in this order."""
     cells, blocks, looks = 18, 8, (3, 5, 8)
@@ -113,7 +114,7 @@ def test_looks_at_a_replayed_order_are_those_of_a_launch() -> None:
     assert len(set(states.ravel())) >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scale_is_over_a_made_up_store_in_which_pandas_finds_the_same_ratios(
     tmp_path: Path,
 ) -> None:

@@ -209,9 +209,13 @@ class Database:
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._instance.make({"quoted": each_macro()["quoted"]})
-        self._show(view)
-        if _is_small(self._snapshot):
-            self._copy_records()
+        if _is_small(
+            self._snapshot
+        ):  # in one statement: the view takes a third of the copy's time to plan
+            self._connection.execute(view.replace("view records", "table copied_records", 1))
+            self._show(COPIED_VIEW)
+        else:
+            self._show(view)
 
     def _copy_records(self, columns: str = "*") -> None:
         copied = f"create or replace table copied_records as select {columns} from records"

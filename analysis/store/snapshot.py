@@ -37,7 +37,10 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        return int(self.loose.num_rows + self.parts.count_rows())
+        footers = (
+            each.metadata for each in self.parts.get_fragments()
+        )  # read when they were opened
+        return int(self.loose.num_rows + sum(each.num_rows for each in footers))
 
     def table(self, columns: list[str]) -> pa.Table:
         return pa.concat_tables([self.loose.select(columns), self.parts.to_table(columns)])
@@ -104,8 +107,8 @@ def scanned(
 
 def joined(tables: list[pa.Table]) -> pa.Table:
     """Return the tables as one; columns and struct fields that a table lacks are null in its rows."""
-    every = [_nullable_schema().empty_table(), *tables]
-    return pa.concat_tables(every, promote_options="default")
+    empty = _nullable_schema().empty_table()
+    return pa.concat_tables([empty, *tables], promote_options="default") if tables else empty
 
 
 @cache

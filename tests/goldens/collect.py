@@ -165,7 +165,7 @@ class Goldens:
         def answers() -> dict[str, list[dict[str, Any]]]:
             return {
                 store: json.loads(to_json(self._database(store).query(query.sql, query.values({}))))
-                for store in stores or self.stores
+                for store in stores or (self.stores if self._whole else self._asked_of)
             }
 
         return answers

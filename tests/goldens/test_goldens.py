@@ -13,7 +13,8 @@ import pytest
 from tests.goldens import kept
 from tests.goldens.collect import Goldens
 
-SLOW = ("answers", "nights", "reports", "commands", "mistakes")
+SLOW = ("answers", "reports", "plans", "commands", "mistakes")
+LONG = ("nights",)  # whose words the reports of made-up nights have, too
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
 KINDS = ("answers", "reports", "nights", "plans", "doctor", "help", "commands", "mistakes")
 HOW = "make goldens shows all; make goldens write=1 keeps what is meant (see CONTRIBUTING.md)"
@@ -27,7 +28,13 @@ def goldens() -> Iterator[Goldens]:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in KINDS]
+    "kind",
+    [
+        pytest.param(
+            kind, marks=[pytest.mark.slow] * (kind in SLOW) + [pytest.mark.long] * (kind in LONG)
+        )
+        for kind in KINDS
+    ],
 )
 def test_answers_are_as_they_were(goldens: Goldens, kind: str) -> None:
     every = {name: collect for name, collect in goldens.every().items() if name.startswith(kind)}

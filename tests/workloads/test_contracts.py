@@ -80,7 +80,7 @@ def test_every_suite_has_cells_that_exist(name: str, device: str) -> None:
         assert all(len(shape) == len(cell.input_shape) and min(shape) > 0 for shape in again)
 
 
-OURS = ["unet", "wavenet", "dcgan"]
+OURS = [pytest.param("unet", marks=pytest.mark.long), "wavenet", "dcgan"]
 OF_TORCHVISION = ["resnet50", "vgg16", "mobilenet_v2", "convnext_tiny", "r3d_18"]
 
 

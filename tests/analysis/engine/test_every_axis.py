@@ -85,6 +85,7 @@ def test_an_answer_about_cells_says_every_axis(database: Database, name: str) ->
             }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", axes())
 def test_two_values_of_an_axis_can_be_compared(database: Database, name: str) -> None:
     rows = database.ask("axis_effect", axis=name, candidate=shown(name)).to_pylist()
@@ -93,6 +94,7 @@ def test_two_values_of_an_axis_can_be_compared(database: Database, name: str) ->
     assert len(rows) == 2, "a row for each config"
 
 
+@pytest.mark.slow
 def test_a_report_tells_every_cell_apart(every_cell: Store) -> None:
     with open_database(every_cell, SWEEPS[0]) as database:
         tables = sheets(gather(database, "here", [BENCHMARK], 0.03))

@@ -211,6 +211,7 @@ def test_a_verdict_is_of_one_config_alone(every_config: Store) -> None:
         assert ratio == pytest.approx(truth[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", OTHERS)
 def test_each_setting_can_be_asked_about(every_config: Store, column: str) -> None:
     name, candidate = setting_name(column), as_text(another(column))
@@ -229,6 +230,7 @@ def test_every_setting_is_among_the_stored_contrasts(every_config: Store) -> Non
     assert found[0] == BENCHMARK, "what most come for"
 
 
+@pytest.mark.slow
 def test_a_report_tells_every_config_apart(every_config: Store) -> None:
     with open_database(every_config, NIGHTS[0]) as database:
         tables = sheets(gather(database, "here", [BENCHMARK], 0.03))

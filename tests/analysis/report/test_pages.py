@@ -89,6 +89,7 @@ def test_json_has_the_rows_and_paragraphs(shown: Shown) -> None:
     assert [entry["name"] for entry in told["entries"]] == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("locations", "sweep_id", "options"),
     [
@@ -109,6 +110,7 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", ["gpu", "driver"])
 def test_transfers_page_counts_what_carries_over_and_names_what_turns(
     store: Store, between: str

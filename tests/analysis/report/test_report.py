@@ -66,6 +66,7 @@ def _adding_to(store: Store) -> AddCell:
     return add
 
 
+@pytest.mark.slow
 def test_code_is_named_where_one_cell_ran_in_several_versions(
     store: Store, add_cell: AddCell
 ) -> None:
@@ -96,6 +97,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
     return _payload(store)
 
 
+@pytest.mark.slow
 def test_a_cut_sweep_says_what_it_knows_and_what_is_missing(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
@@ -112,6 +114,7 @@ def test_a_cut_sweep_says_what_it_knows_and_what_is_missing(cut: Payload) -> Non
     assert text.index("| helps |") < text.index("What it cost")
 
 
+@pytest.mark.slow
 def test_a_watched_report_is_written_until_the_sweep_has_ended(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_watched_report_is_written_until_the_sweep_has_ended(
     assert '"trial-2-true"' in page.read_text()
 
 
+@pytest.mark.slow
 def test_what_a_failed_trial_printed_is_on_no_page(store: Store) -> None:
     """A page is shared, and nobody has looked at what a user's code prints."""
     wrong = {"status": "error", "message": "it is wrong", "last_output": "KEY=5f3a"}
@@ -158,6 +162,7 @@ def test_escaped_json_has_no_character_that_ends_anything() -> None:
     assert json.loads(text) == {"name": HOSTILE}
 
 
+@pytest.mark.slow
 def test_trials_beyond_the_cap_are_left_to_a_query(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +176,7 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     assert len(as_html(found).encode()) < 1_200_000
 
 
+@pytest.mark.slow
 def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     found = _payload(kept)
     data = as_html(found).partition('id="report">')[2].partition("</script>")[0]
@@ -183,6 +189,7 @@ def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     assert "error_share" not in tables["verdicts"]["columns"]
 
 
+@pytest.mark.slow
 def test_a_report_of_held_rows_lacks_their_kernels_alone(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +206,7 @@ def test_every_drawing_is_valid_vega_lite() -> None:
         alt.Chart.from_dict(figure.drawing)
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_command_names_it(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +224,7 @@ def _payload(store: Store) -> Payload:
         return payload(gather(database, store.location, [BENCHMARK], 0.03))
 
 
+@pytest.mark.slow
 def test_a_race_compares_its_best_config_and_has_no_cell_of_what_was_raced_out(
     store: Store,
 ) -> None:

@@ -15,6 +15,8 @@ from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair
 from tests.analysis.report.conftest import Browser
 
+pytestmark = pytest.mark.slow
+
 BENCHMARK = Contrast(field="benchmark", baseline="false", candidate="true")
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
 HOSTILE = "</script><script>window.pwned=1</script>\"'&<img src=x onerror='window.pwned=2'>"
@@ -61,7 +63,6 @@ def page(browser: Browser, report: Path) -> Iterator[Browser]:
     yield from browser.reading(report)
 
 
-@pytest.mark.slow
 def test_every_chart_is_drawn_and_described(page: Browser) -> None:
     names = {chart.name for chart in figures()}
     assert len(names) == len(figures())
@@ -132,8 +133,17 @@ def test_an_interval_lies_in_order_and_names_itself(page: Browser) -> None:
     assert first == 3 < band < last == 97
 
 
-@pytest.mark.parametrize("start", ["container", "warm"])
-@pytest.mark.parametrize("steps", [2000, 20_000, 31_000])
+@pytest.mark.parametrize(
+    ("steps", "start"),
+    [
+        (2000, "container"),
+        pytest.param(2000, "warm", marks=pytest.mark.long),
+        pytest.param(20_000, "container", marks=pytest.mark.long),
+        pytest.param(20_000, "warm", marks=pytest.mark.long),
+        pytest.param(31_000, "container", marks=pytest.mark.long),
+        (31_000, "warm"),
+    ],
+)
 def test_a_job_has_the_times_and_advice_of_the_question(
     page: Browser, stored: Store, steps: int, start: str
 ) -> None:

@@ -98,6 +98,7 @@ def test_without_a_compiler_the_longer_start_is_the_search(answer: Answer) -> No
     assert row.search_ms == row.tuning_ms > 0 and row.compile_ms is None
 
 
+@pytest.mark.slow
 def test_compiling_is_part_of_the_start_apart_from_what_is_left_to_a_search(
     answer: Answer,
 ) -> None:

@@ -187,6 +187,7 @@ MEETINGS: list[tuple[int, str, Columns, Columns, Columns, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", sorted({case[0] for case in MEETINGS}))
 def test_claim_meets_cells_each_on_a_gpu_of_its_own(claim: Claim, number: int) -> None:
     cases = {f"GPU-{at}": case[1:] for at, case in enumerate(MEETINGS) if case[0] == number}

@@ -95,6 +95,7 @@ def test_device_times_of_two_sources_are_not_compared(ask: Ask) -> None:
     assert (row["device_ratio"], row["candidate_device_ms"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_what_carries_over_between_gpus_is_counted_and_what_does_not_is_told(ask: Ask) -> None:
     ratios = {"helps": (0.8, 0.8), "turns": (0.8, 1.0), "open": (0.8, None), "hurts": (1.2, 1.3)}
     trials = [

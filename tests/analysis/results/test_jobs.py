@@ -294,6 +294,7 @@ def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(
     assert one["mean_ratio_high"] == many["mean_ratio_high"]
 
 
+@pytest.mark.slow
 def test_as_many_jobs_lie_in_the_interval_as_it_says(ask: Ask) -> None:
     """Starts scatter by 10%, a block's level by 3%, pairs by 0.5%; three runs each way, unpaired."""
     draw = np.random.default_rng(25)

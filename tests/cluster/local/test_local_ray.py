@@ -94,6 +94,7 @@ def test_its_agent_answers_beside_that_of_another_ray(ours: None) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_another_process_joins_with_the_token_alone(ours: None) -> None:
     address = ray.get_runtime_context().gcs_address
     right = {name: os.environ[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}

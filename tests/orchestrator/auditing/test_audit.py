@@ -62,6 +62,7 @@ def test_script_runs_as_python_runs_it(
     assert findings_of(audited).torch is None
 
 
+@pytest.mark.slow
 def test_error_of_the_script_is_found_and_its_failed_call_counts_as_none() -> None:
     audited = audit(SCRIPTS["failing"])
     found = findings_of(audited)

@@ -87,6 +87,7 @@ def test_compiled_code_is_not_seen_and_its_model_is() -> None:
     assert sorted(nets) == [(1, "compiled"), (2, "compiled"), (3, "compiled")], "of three lines"
 
 
+@pytest.mark.slow
 def test_only_the_outermost_model_is_one_and_a_loss_is_none() -> None:
     part, whole, alone = findings_of(audit(SCRIPTS["models"])).models
     assert (whole.name, whole.calls, whole.convolutions) == ("Whole", 4, 4)

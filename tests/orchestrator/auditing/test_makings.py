@@ -66,6 +66,7 @@ def test_each_model_has_its_line_and_its_arguments(found: Findings) -> None:
     ], "two of a loop were made alike"
 
 
+@pytest.mark.slow
 def test_suite_has_the_arguments_and_what_a_launch_must_find(found: Findings) -> None:
     for line, arguments, channels in ((32, {"width": 4, "depth": 3}, 4), (43, {"width": 1}, 1)):
         (named,) = {each for each in map(made_at, found.models) if str(each).endswith(f"py:{line}")}

@@ -71,6 +71,7 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
 
 
+@pytest.mark.slow
 def test_a_field_alone_asks_about_each_of_its_stored_contrasts(tmp_path: Path) -> None:
     store, layouts = open_store(str(tmp_path)), (None, "weights", "channels_last")
     for block, layout in product(range(3), layouts):

@@ -200,6 +200,7 @@ def test_the_self_test_speaks_plainly(
     assert advice in check.advice
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_slot")
 def test_the_self_test_measures_pairs(machine: Survey) -> None:
     found = list(check_pairs(machine, "fake_power_capped", 2.0))

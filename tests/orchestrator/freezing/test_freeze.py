@@ -231,7 +231,7 @@ def test_a_check_compares_in_turns_by_the_rule_of_a_gate(time: float, expected: 
     assert not probe.timed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("loss", "most"), [(0.0, 0.01), (0.05, 1.0)])
 def test_the_rule_of_a_check_fails_no_equal_file_and_finds_a_loss(loss: float, most: float) -> None:
     """Of so many made-up checks, with the scatter of a loop on a full GPU."""

@@ -288,7 +288,7 @@ def test_what_is_no_side_is_named() -> None:
         _gate(made_up(), "a", "nowhere")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.measuring
 @pytest.mark.usefixtures("briefly")
 def test_each_side_runs_its_own_code_in_turns(here: Path) -> None:

@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from tests.fake_machine import FakeMachine, FakeScript
 from tests.orchestrator.nightly.conftest import CRASH, FILES, RunNight, options_of, outcome
-from tests.orchestrator.typed import sweep
+from tests.orchestrator.typed import invoke
 
 
 @pytest.fixture
@@ -217,7 +217,9 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
 
 @pytest.mark.slow
 @pytest.mark.measuring
-def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: RunNight) -> None:
+def test_each_command_that_a_night_prints_works_when_pasted(
+    here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the machine that it measured: here the fake one says that it is this one."""
     with ForkServer(survey_only=True) as server:
         device = survey(server, ["conv"]).environment.gpu
@@ -241,8 +243,11 @@ def test_each_command_that_a_night_prints_works_when_pasted(here: Path, play: Ru
     commands = set(re.findall(r"(?:; |: |&& )(sweep [a-z].*)$", "\n".join(lines), re.MULTILINE))
     of_each_kind = {command.split()[1]: command for command in sorted(commands)}
     assert of_each_kind.keys() == {"launch", "nightly", "compare"}
+    monkeypatch.setattr(
+        "cudnn_sweep.orchestrator.cli.failing.leave", sys.exit
+    )  # the tests' process goes on
     for command in of_each_kind.values():
         planned = ["--dry-run"] if command == of_each_kind["launch"] else []
-        ran = sweep(*shlex.split(command)[1:], *planned)
-        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+        ran = invoke([*shlex.split(command)[1:], *planned])
+        assert ran.exit_code == 0, f"{command}\n{ran.output}"
     assert len(open_store("mine").sweep_ids()) == 11, "ten nights, a confirmation"

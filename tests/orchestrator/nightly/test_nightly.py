@@ -159,6 +159,7 @@ def test_a_pinned_night_begins_what_is_compared_with(here: Path, play: RunNight)
     assert outcome(here, 3).nights == 2
 
 
+@pytest.mark.slow
 def test_without_cuda_it_cannot_tell_and_says_so(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +172,7 @@ def test_without_cuda_it_cannot_tell_and_says_so(
     assert not list(here.glob("results/sweep=*"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.measuring
 def test_a_night_on_this_machine_through_ray_ends_as_a_fake_one_does(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("metadata: {sweep: {nightly: {suite: suite.yaml}}}")

@@ -202,6 +202,7 @@ def test_shard_that_is_none_is_named(text: str) -> None:
         read_shard(text)
 
 
+@pytest.mark.slow
 def test_recorders_of_two_shards_share_a_sweep_and_compact_it_at_once(
     tmp_path: Path, plan_of: MakePlan, record_of: RecordOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def blocks_by_config(store: Store, status: str) -> Counter[tuple[str, str]]:
     return Counter((row["cell_id"], row["settings"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_a_race_finds_the_best_and_slower_configs_get_no_further_block(raced: Ran) -> None:
     assert raced.exit_code == 0
     states = RaceState.of(raced.store, "race")
@@ -107,6 +108,7 @@ def test_a_race_finds_the_best_and_slower_configs_get_no_further_block(raced: Ra
     assert failures == []
 
 
+@pytest.mark.slow
 def test_the_summary_names_the_fastest_and_the_next_question(
     raced: Ran, options: LaunchOptions
 ) -> None:
@@ -125,7 +127,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     ("fails", "is_best", "state"),
     [
         ([{**BEST, "replicate": "0"}], True, None),
-        ([SLOW], True, "raced_out"),
+        pytest.param([SLOW], True, "raced_out", marks=pytest.mark.long),
         ([BEST], False, "raced_out"),
     ],
     ids=["the best fails once", "a slow one fails each time", "the best fails each time"],
@@ -147,6 +149,7 @@ def test_a_config_that_fails_each_time_is_out_and_one_failure_costs_no_place(
     assert {each.state for each in states if each.other == failing} == {state} - {None}
 
 
+@pytest.mark.slow
 def test_a_race_in_which_every_config_fails_ends(
     options: LaunchOptions, machine: FakeMachine
 ) -> None:

@@ -136,6 +136,7 @@ class Cut(Lost):
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     machine: FakeMachine, options: LaunchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

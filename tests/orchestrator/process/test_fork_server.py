@@ -20,6 +20,7 @@ def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) ->
         survey(server, ["noop", f"{file}:Net"])
 
 
+@pytest.mark.slow
 def test_server_ends_when_its_user_is_gone() -> None:
     server = ForkServer(survey_only=True)
     pid = server.pid
@@ -38,6 +39,7 @@ def package(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
+@pytest.mark.slow
 def test_preloaded_package_is_there_before_the_fork(
     tmp_path: Path, package: Callable[[str], str]
 ) -> None:

@@ -361,6 +361,7 @@ def test_backward_pass_runs_in_the_callers_thread_where_that_is_asked_alone(
     assert otherwise.message is not None and "has a thread of its own" in otherwise.message
 
 
+@pytest.mark.slow
 def test_shell_variables_do_not_change_a_config(
     plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,6 +376,7 @@ def test_shell_variables_do_not_change_a_config(
     assert measured_well(outcome).config == Config()
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 def test_time_of_a_trial_is_accounted_for(run_trial: RunTrial) -> None:
     outcome = run_trial("mnist", measure=WITH_ALL_PARTS.model_copy(update={"steady_budget_s": 0.3}))

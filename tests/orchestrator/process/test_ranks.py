@@ -1,5 +1,6 @@
 """Trials over two ranks, through NCCL on GPUs, else gloo: they train one model; a failed rank ends it, by name."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 import torch
 
 from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.protocol import Request, TrialJob
+from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from tests import processes
-from tests.makers import RunTrial
+from tests.makers import MakePlan, RunTrial
 from tests.orchestrator.process.test_process import UNHURRIED, measured_well
 
 GPUS = torch.cuda.device_count()
@@ -16,10 +19,16 @@ pytestmark = [
     pytest.mark.measuring,
     pytest.mark.skipif(GPUS == 1, reason="needs two GPUs, or none"),
 ]
+GIVEN = {
+    "NCCL_NVLS_ENABLE": "0",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+}
 REACHES_S = 25.0 if GPUS else 8.0  # in which a trial reaches its third step, on a busy machine too
 
 NET = """
-import os, signal, time
+import json, os, signal, time
+from pathlib import Path
 import torch
 from torch import nn
 
@@ -43,6 +52,9 @@ class Net(nn.Sequential):
     def __init__(self, kind="none", rank=1, at=3):
         super().__init__(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 2))
         self.fault = kind, rank, at
+        if kind == "writes" and torch.distributed.is_initialized():
+            seen = {name: os.environ[name] for name in os.environ if "NVLS" in name or "SYMM" in name}
+            Path(f"{__file__}-{torch.distributed.get_rank()}.json").write_text(json.dumps(seen))
 
     def forward(self, images):
         global steps
@@ -69,6 +81,24 @@ def test_ranks_train_one_model_and_report_for_themselves(run_trial: RunTrial, ne
     first, second = measured.rank_results
     assert first.fingerprint == second.fingerprint == measured.computed.fingerprint is not None
     assert measured.wall.steady_wall_samples_ms and measured.loss_last is not None
+
+
+@pytest.mark.slow
+def test_variables_of_the_server_reach_each_rank_and_are_in_the_record(
+    plan_of: MakePlan, net: str
+) -> None:
+    model = {"arguments": {"kind": "writes"}}
+    (trial, *_) = plan_of(net, input="4x3x8x8", ranks=2, model=model).trials
+    request = TrialRequest(
+        cell=trial.cell, config=trial.config, measure=UNHURRIED, seed=0, compute_cache=None
+    )
+    with ForkServer(survey_only=True, variables=GIVEN) as server:
+        outcome = server.run(Request(job=TrialJob(trial=request), timeout_s=100))
+    others = {name: text for name, text in os.environ.items() if name.startswith("NCCL_")}
+    assert measured_well(outcome).rank_variables == others | GIVEN
+    file = net.removesuffix(":Net")
+    for rank in (0, 1):
+        assert json.loads(Path(f"{file}-{rank}.json").read_text()) == GIVEN
 
 
 FAULTS = {
@@ -108,14 +138,13 @@ def test_rank_that_hangs_is_named_when_time_is_up(
 @pytest.mark.gpu
 def test_each_rank_has_a_gpu_and_its_wait_is_apart(run_trial: RunTrial, net: str) -> None:
     measured = measured_well(run_trial(net, input="64x3x8x8", ranks=2, measure=UNHURRIED))
-    assert measured.rank_results is not None
+    steady_ms = measured.wall.steady_wall_ms
+    assert measured.rank_results is not None and steady_ms is not None
     first, second = measured.rank_results
     assert first.gpu_uuid != second.gpu_uuid
     for rank in (first, second):
         assert rank.device_ms and rank.wait_ms and rank.kernels_hash
-        assert rank.wait_ms < 2 * (measured.wall.steady_wall_ms or 0), (
-            "the profiler starts in all at once"
-        )
+        assert rank.wait_ms < 2 * steady_ms, "the profiler starts in all at once"
     assert measured.device.steady_device_source == "profiler"
     assert (measured.device.steady_device_ms, measured.device.launch_bound) == (
         first.device_ms,

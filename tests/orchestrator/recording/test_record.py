@@ -76,6 +76,7 @@ def shown(
     return run
 
 
+@pytest.mark.slow
 def test_planted_slowdown_is_seen_by_the_statistics_alone(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:

@@ -198,9 +198,8 @@ def test_a_sweep_that_has_ended_is_not_asked_to_end(
     assert told.stdout == "june-1 has ended already: succeeded.\n"
 
 
-@pytest.mark.parametrize(
-    "kind", [ADDRESS, pytest.param(LAUNCHED + "metadata: {sweep: {}}\n", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [ADDRESS, LAUNCHED + "metadata: {sweep: {}}\n"])
 def test_dry_run_of_a_cluster_shows_a_plan_for_each_model_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -130,6 +130,7 @@ def sides_of(kind: str) -> list[CaseSide]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.measuring
 def test_script_prints_each_time_of_five_processes_a_setting(tmp_path: Path) -> None:
     config = Config(benchmark=True, errata="ConvFwd:5")

@@ -102,7 +102,11 @@ def test_model_that_takes_long_is_measured_untried(
 @pytest.mark.slow
 @pytest.mark.measuring
 @pytest.mark.parametrize(
-    "words", [["advise", "nets.py:Net", "--input", "2x3x8x8"], ["launch", "--suite", "suite.yaml"]]
+    "words",
+    [
+        ["advise", "nets.py:Net", "--input", "2x3x8x8"],
+        pytest.param(["launch", "--suite", "suite.yaml"], marks=pytest.mark.long),
+    ],
 )
 def test_model_that_fails_ends_a_command_before_a_sweep_is_opened(
     here: Path, words: list[str]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.orchestrator.typed import sweep
 
-pytestmark = [pytest.mark.measuring, pytest.mark.slow]
+pytestmark = pytest.mark.measuring
 
 LAUNCH_FILE = """
 metadata:
@@ -40,7 +40,7 @@ GIVEN = {
 COLUMNS = ["ranks", "status", "started_at", "rank_results", "rank_variables"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_launch_runs_one_rank_first_and_two_have_its_variables(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(LAUNCH_FILE)
     (tmp_path / "net.py").write_text(NET)

@@ -80,6 +80,7 @@ class Net(nn.Sequential):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_turns", [True, False])
 def test_ranks_of_a_trial_take_a_turn_together(
     measure: Measure, tmp_path: Path, in_turns: bool

@@ -136,6 +136,7 @@ def logs_with(p: float) -> list[float]:
     return [mean - scatter, mean, mean + scatter]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "others", "goes_on"),
     [

@@ -147,6 +147,9 @@ def test_every_slot_is_busy_though_actors_start_slowly(four_slots: tuple[Plan, l
     plan, rows = four_slots
     assert len(rows) == len(plan.trials)
     assert len({row["slot"] for row in rows}) == 4
+    assert {row["trial_id"]: row["attempt"] for row in rows if row["attempt"] > 1} == {
+        plan.trials[0].trial_id: 2
+    }
     assert most_at_once(rows) == 4
 
 
@@ -166,6 +169,7 @@ def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
     assert all(len(found) == 1 for found in slots.values())
 
 
+@pytest.mark.long
 def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_along_is_given_up(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan, fake_slot: MakeSlot
 ) -> None:

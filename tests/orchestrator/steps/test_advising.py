@@ -195,6 +195,7 @@ def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_p
         assert _said(options, machine) == measured
 
 
+@pytest.mark.slow
 def test_a_step_on_a_cpu_is_undecided_with_its_time(tmp_path: Path) -> None:
     machine = NoGpu(script=FakeScript(), night=TODAY)
     code, text = _said(_options(steps=10**6), machine)

@@ -170,6 +170,7 @@ def test_the_users_own_config_stays_in_a_race_for_a_job() -> None:
     assert Standing(states=states, stays="benchmark=false").out == {"benchmark=true"}
 
 
+@pytest.mark.slow
 def test_an_own_config_that_fails_is_named_with_its_reason() -> None:
     place = machine(FakeEffect(where={"benchmark": "false"}, status="out_of_memory"))
     code, answer, _ = answered(place, levers="benchmark,layout")

@@ -158,6 +158,7 @@ def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
     assert set(WARNINGS) == set(get_args(WarningName))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["error", "ok"])
 def test_where_nothing_was_measured_only_its_failures_are_to_be_asked_for(
     night: Night, status: Status
@@ -199,6 +200,7 @@ def test_slow_gpu_is_named_with_what_to_do(
     assert "nvidia-smi -q -i UUID" in line and "CUDA_VISIBLE_DEVICES" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causes", [1, 5, 6, 7])
 def test_the_first_five_causes_are_shown_each_with_the_command_of_one_trial(
     night: Night, causes: int

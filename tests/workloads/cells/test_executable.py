@@ -42,7 +42,7 @@ def fault(
             {"workload": "conv", "problem": "tutorials/rgb256", "regime": "fresh"},
             "needs a graph for each shape; the shapes of regime fresh never end",
         ),
-        ("cuda_graph", {"state": "checkpoint"}, "no state but plain; found checkpoint"),
+        ("cuda_graph", {"state": "checkpoint"}, "found state checkpoint, allowed: plain"),
         ("cuda_graph", {"precision": "amp_fp16"}, "in amp_fp16: its loss scale waits for the GPU"),
     ],
 )

@@ -55,6 +55,7 @@ def outcome(server: ForkServer, config: Config, folder: Path, **axes: Any) -> Ou
     return server.run(Request(job=TrialJob(trial=trial), timeout_s=MEASURE.timeout_s))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", ["compile", "cuda_graph"])
 def test_a_steps_time_is_that_of_a_script(
     server: ForkServer, tmp_path: Path, execution: str

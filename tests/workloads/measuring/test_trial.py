@@ -104,6 +104,7 @@ def trial(
     return in_a_fork(run)
 
 
+@pytest.mark.slow
 def test_a_closed_loop_is_timed_after_all_of_its_shapes_were_met() -> None:
     cell = one_cell("conv", regime={"cycle": {"sizes": 2, "step": 2}}, direction="forward_backward")
     found, _, reported_first = trial(cell, reference=True)
@@ -130,6 +131,7 @@ def test_a_closed_loop_is_timed_after_all_of_its_shapes_were_met() -> None:
     assert found.workload_hash is None and found.open_new_shapes is None
 
 
+@pytest.mark.slow
 def test_shapes_that_are_too_many_to_meet_make_an_open_loop() -> None:
     cell = one_cell("conv", regime={"cycle": {"sizes": 4, "step": 2}})
     found, _, _ = trial(cell, cold_shapes=3)
@@ -229,6 +231,7 @@ def test_a_tensor_has_the_batch_and_the_space_or_each_image_has(
     assert _have((2, 3, 8, 9), [torch.zeros(each) for each in sizes]) == has
 
 
+@pytest.mark.slow
 def test_what_has_threads_or_processes_of_its_own_runs_alone() -> None:
     plain = one_cell("noop")
 

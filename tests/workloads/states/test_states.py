@@ -36,6 +36,7 @@ def sees_the_cache(context):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "workload", "direction", "regime", "convolutions"),
     [
