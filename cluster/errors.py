@@ -7,7 +7,7 @@ ClusterError
 
 
 class ClusterError(Exception):
-    """Shown by the command line without a traceback."""
+    """Error that is shown without a traceback."""
 
 
 class LaunchFileError(ClusterError):

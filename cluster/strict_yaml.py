@@ -284,9 +284,9 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return errors with key paths of the file. Pydantic's paths also have steps for a union's alternatives.
+    """Return errors at the file's key paths, `places`. Pydantic's paths also name a union's alternatives.
 
-    For a union, keep the nearest alternative's errors; if none is of the value's kind, keep all errors.
+    Of a union, keep the nearest alternative's errors; if no alternative has the value's kind, keep all.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

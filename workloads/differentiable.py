@@ -1,4 +1,4 @@
-"""A timed step of a function of tensors: its forward pass, alone or with its backward pass."""
+"""A function of tensors as a timed step: forward pass, alone or with its backward pass."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -57,7 +57,7 @@ def layout_of(*tensors: "torch.Tensor") -> str:
 
 
 def in_force(tensor: "torch.Tensor") -> str:
-    """Return a tensor's type and its layout by strides, such as `bfloat16 channels_last`."""
+    """Return the type and layout that a tensor has, such as `bfloat16 channels_last`."""
     return f"{str(tensor.dtype).removeprefix('torch.')} {layout_of(tensor)}"
 
 

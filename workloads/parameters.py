@@ -21,7 +21,7 @@ LIMITS = {
 
 
 def number(default: float, **limits: float) -> Any:
-    """Declare a dataclass field for a parameter: its default, and limits by the names in `LIMITS`."""
+    """Declare a dataclass field for a parameter, with a default, and limits named as in `LIMITS`."""
     return field(default=default, metadata=limits)
 
 
@@ -53,7 +53,7 @@ def parameter_types(made: type) -> dict[str, type]:
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
-    """Make the dataclass that `types` has under `name`; its fields are whole or real numbers.
+    """Make an instance of dataclass `types[name]`, whose fields are whole or real numbers.
 
     Raises WorkloadError for an unknown name or parameter, or for a number that a parameter does not take.
     """

@@ -1,4 +1,4 @@
-"""Precision: the type of numbers, and TF32 for convolutions and RNNs, which only this module sets."""
+"""Precision: the type of numbers, and TF32 for convolutions and RNNs. Only this module sets TF32."""
 
 import os
 from contextlib import AbstractContextManager, nullcontext
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precision:
-    """How numbers are stored and multiplied. PyTorch's default on a GPU is TF32 for float32
-    convolutions and RNNs, and IEEE for matrix products: that default is `tf32` here. `fp32` is IEEE
-    throughout. The `amp_` precisions keep float32 parameters and run under autocast.
+    """How numbers are stored and multiplied. `tf32` is PyTorch's default on a GPU: TF32 for float32
+    convolutions and RNNs, and IEEE for matrix products. `fp32` is IEEE throughout. The
+    `amp_` precisions keep float32 parameters and run under autocast.
     """
 
     name: str

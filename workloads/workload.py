@@ -79,7 +79,7 @@ class Context:
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
         """Return `function(inputs)`, called under autocast and in the cell's state. Call models only by this.
 
-        `draws`: whether `function` draws random numbers. A rerun then repeats them, which a CUDA graph cannot do.
+        `draws`: whether `function` draws random numbers. A state's rerun repeats them; a CUDA graph cannot do so.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -126,7 +126,7 @@ class Context:
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return random numbers like a convolution's output, with autocast's type and in the layout of weights."""
+        """Return random numbers as a convolution output's gradient, in autocast's type and the weights' layout."""
         import torch
 
         kind = self.precision.torch_dtype()

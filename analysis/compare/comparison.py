@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Return, for each software with several versions on one side, the versions to compare."""
+        """Return the versions to compare, by part of SOFTWARE with several versions on a side."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -169,7 +169,7 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 def find_side(text: str, names: list[NamedSide]) -> NamedSide:
     """Return the side that a text like `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A
-    full match is preferred to a partial match, and a GPU to sweeps that are named after the GPU."""
+    full match wins over a partial match, and a GPU wins over sweeps named after it."""
     kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
         raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")

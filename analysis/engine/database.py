@@ -113,7 +113,7 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows if there are at most HELD_ROWS, so that many questions take less time; UNHELD become null."""
+        """Copy the rows if at most HELD_ROWS; many questions then take less time. Columns in UNHELD become null."""
 
         def copy() -> None:
             self._show_records()
@@ -183,7 +183,7 @@ class Database:
         return not is_of_question and any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view `records`: one row for each trial; it filters only if a trial has several rows.
+        """Make the view `records`, one row for each trial. The view filters if a trial has several.
 
         A small store is copied into a table: otherwise each mention of `records` in a question
         reads the files again, and planning takes longer than answering. The table of a finished
@@ -227,7 +227,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros while `records` is an empty table: DuckDB plans a macro's body, and the view at each mention."""
+        """Make macros while `records` is an empty table, as DuckDB plans the view for each mention in a macro."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -237,8 +237,8 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the stored rows that scans loose rows or part files only if there are any:
-        one scan less makes the planning of a question a third shorter."""
+        """Return a SELECT of the stored rows. If there are only loose rows, or only part files, it scans only
+        these. One scan less makes planning a third shorter."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -336,7 +336,7 @@ def _part_files(snapshot: Snapshot) -> Files | None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small: planning then takes most of the time, and idle threads add a sixth."""
+    """Return whether the store is small. Planning then takes most of the time; idle threads add a sixth."""
     return snapshot.rows <= FEW_ROWS
 
 

@@ -1,5 +1,5 @@
-"""The meaning of each column in a question's answer, from the first of these that explains it: the
-question's head, SHARED, the same name in `records`, the same column of the other side (SIDES)."""
+"""The meaning of each column in a question's answer. The first of these that explains it counts: the
+question's head, SHARED, `records`, ENDS, SIDES (the same column of the other side)."""
 
 import re
 from tempfile import TemporaryDirectory

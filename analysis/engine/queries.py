@@ -153,7 +153,7 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL of each of `part_names`: a .sql file, or the `text` of a .toml with a table's values."""
+    """Return SQL by name in `part_names`: a .sql file, or a .toml's `text` filled in from one table."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), folder.iterdir()):

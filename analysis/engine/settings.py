@@ -98,7 +98,7 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a SELECT of `rows` that fills in the usual value of axes and settings that old rows lack.
+    """Return a SELECT of `rows`. Axes and settings that old rows lack get their usual values.
 
     It adds the columns `config`, a struct of all settings; `settings`, the config's name; and `config_hash`, a hash of
     that name. Names of bundled networks lose their prefix.

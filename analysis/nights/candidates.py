@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether to measure the series again: if its change is new, or a word waits; not for gains or news."""
+        """Return whether the change is new, or a waiting word; gains and news are not. New ones are measured again."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -110,7 +110,7 @@ class Screened:
 
 def screen_all(history: History, memory: Memory) -> Screened:
     """Screen each series. On new software's first night, waiting and refuted findings are measured
-    again. On other nights refuted numbers stay refuted, as do words that chance may change."""
+    again. On other nights refuted numbers stay refuted, and so do words with `is_drawn`."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -148,7 +148,7 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Drop nights on other machines from the wall times of a CPU-bound loop, which differ by several
+    """Drop other machines' nights from a CPU-bound loop's wall times. These times differ by several
     percent between hosts. Nights with the same host name or the same GPU are of one machine."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
@@ -241,8 +241,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return the first night of a change. Suspect nights before new software are not counted if they
-    are nearer to the usual value than to the value with the new software."""
+    """Return the first night of a change. Suspect nights before new software do not count if their
+    value is nearer to the usual one than to that of the new software."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -282,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. If only one software ran, judge only words: nights judge numbers.
+        """Judge candidates by fresh trials. If only one software ran, leave out numbers, which nights judge.
 
         `is_cut`: whether the time was up, so that missing trials may just not have been reached.
         """

@@ -5,8 +5,8 @@
    Control Handbook, 1956) on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
    software (for times: with new kernels) tonight alone suffices, if it is far beyond every night before.
    The screen should miss little and may err: only confirmed candidates are reported.
-2. **Screen words.** A word is a candidate if it is rare among the nights before. A search that keeps choosing new
-   kernels makes no candidate: the chance of a new word is about the share of words seen once (Good 1953).
+2. **Screen words.** A word is a candidate if it is rare among the nights before. The chance of
+   a new word is about the share of words seen once (Good 1953). If it is high, a search's words are no candidates.
 3. **Confirm by fresh pairs** (`confirm`): two softwares take turns, so that what the night does to both cancels.
    The pairs' log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may
    spend a share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs with the same kernels on both
@@ -15,7 +15,7 @@
    second environment. A night's fresh replicates count in its value. The mean of the nights since the change, odd ones
    cut off (winsorised, as by Huber 1964), is tested by a robust deviation of the month before, and of the first month.
 
-settle.py makes findings of these judgements. Numbers are compared as logarithms: a step of 5% is as large at any level.
+settle.py makes findings of these judgements. Numbers are compared as logarithms: 5% more is as much at any level.
 An array has one series in each row, its nights along the last axis; NaN is a night that does not count.
 """
 
@@ -116,7 +116,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each candidate's first bad night; single fine nights may follow it. The oldest nights are skipped."""
+    """Return the start of each candidate's bad nights, with single fine nights among them. Skip the oldest."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -179,11 +179,11 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's word, as `screen` does a number. For a metric that is not `at_once`, one of
+    """Judge tonight's word, as `screen` does a number. Unless the metric is `at_once`, one of
     the two nights before must have an unusual word, too.
 
-    `softwares`: the software of each night. For `is_news`, the newest software's first word is usual.
-    For `is_drawn`, no word is a change if one software had two words, or before LATELY nights are known.
+    `softwares`: the software of each night. With `metric.is_news`, the newest software's first word is
+    usual. With `is_drawn`, no word is a change if one software had two, or with under LATELY nights.
     """
     words = [
         (place, value)
@@ -323,7 +323,7 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change by the month before; if they are FEWEST_NIGHTS or more, also by the first month.
+    """Judge the nights since a change by the month before; FEWEST_NIGHTS or more such nights also by the first month.
 
     If pinned, judge only by the first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
     """
@@ -344,8 +344,8 @@ def confirm_by_nights(
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
     """Judge the nights since a change (no NaN) by two or more before it, as logs along the last axis.
 
-    The null hypothesis is no change: against the least effect, 5% at 2% noise would take a month to confirm.
-    But the median night must show the least effect, and a single night must be far off.
+    The null hypothesis is no change. A test against the least effect needs a month to confirm 5% at 2% noise.
+    But the median night must show the least effect; one night alone must be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)

@@ -126,7 +126,7 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, with shared ones in place of many, and the findings replaced, called members.
+    """Return the findings to report, and the members: findings that a shared one replaces.
 
     `series`: the night's series; `command`: measures all series again; `alerted`: the series_id of last night's alerts.
     If most findings that began together wait, a confirmed one among them waits too, unless it is in `alerted`.
@@ -159,7 +159,7 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began when most did: their nights `since` are near night `most`, by index.
+    """Return which findings began near night `most`, as most did. `since`, `most`: indices of nights.
 
     `is_alone`: which findings were alerts of their own; these must begin within NIGHTS_APART.
     `may_creep`: whether other findings may begin one after another, over many nights.
@@ -176,7 +176,7 @@ def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool
 def _begun_together(
     findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
 ) -> list[list[Finding]]:
-    """Group the findings that began together with the same changes; the commonest start is first."""
+    """Group findings by their start and by what changed then; the commonest start is first."""
     groups, left = [], list(findings)
     while left:
         (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
@@ -190,7 +190,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or one that shared an alert last night."""
+    """Return whether most members, or one in last night's shared alert, are confirmed."""
     confirmed = [finding for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or any(
         finding.shared in alerted for finding in confirmed
@@ -208,7 +208,7 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key for a shared finding on the machine that last showed this finding.
+    """Return the key of a shared finding for the machine that last showed `finding`.
 
     None if the finding cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
     """
@@ -253,7 +253,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """For each metric, return findings of similar ratio, if most of its series have such a finding."""
+    """Return each metric's findings of similar ratio, if most series of the metric have one."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -118,11 +118,11 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """Return the one of tonight's env_hashes that has the most comparable nights."""
+        """Return the env_hash of tonight that has the most comparable nights."""
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last known workload_hash before night `at` (of `comparable`), and that of `at`."""
+        """Return the workload_hash last known before night `at` of `comparable`, and that of `at`."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -346,7 +346,7 @@ def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
 
 
 def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Leave out the cells, and the configs of a cell, that have left the suite."""
+    """Leave out cells that have left the suite, and configs that left a cell."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
     retired: set[tuple[str, str]] = set()
@@ -365,7 +365,7 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return, for each cell, whether it was present or missing on each night.
 
-    A cell is not missing if a cut night may not have reached it, or if it left the suite before a whole night.
+    On a cut or whole night no cell is missing: it was not reached in time, or it has left the suite.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

@@ -196,7 +196,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """The result of screening one series, in its unit; values are None if data are insufficient."""
+    """Result of screening one series. Values are in the metric's unit; None if data are too few."""
 
     state: State
     nights: int

@@ -137,7 +137,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels that another finding names, and of output bits if kernels changed."""
+    """Leave out news of kernels if another finding names them, and of bits if kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -232,7 +232,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and a ratio: theirs, or that of the fresh pairs."""
+    """Return a finding's values before and now, and their ratio, or that of the fresh pairs."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:

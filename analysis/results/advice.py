@@ -138,6 +138,6 @@ def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
 
 
 class Freeze(AnswerRow):
-    """A kept choice (benchmark off, with errata) of a cell in a sweep, beside benchmark off and on."""
+    """A cell's kept choice (benchmark off, with errata) in a sweep, against benchmark off and on."""
 
     question = "freezes"

@@ -1,4 +1,4 @@
-"""Names of cells, wherever cells are shown: all parts of a cell but those with usual values.
+"""Names of cells, wherever cells are shown. A name leaves out parts with usual values.
 
 `cell_name` depends on no other cell, so a series keeps its name while the suite grows. `names_apart` names several
 cells and gives numbers, such as a regime's, only where these tell cells apart.

@@ -138,7 +138,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return what another launch gives open cells that have fewer than three blocks, and its time; None if none has."""
+    """Return what a launch gives open cells with under three blocks, and how long it takes; None without such cells."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -150,7 +150,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield how many more blocks would decide the nearest open cell; cells with under three blocks do not count."""
+    """Yield how many more blocks decide the open cell that needs fewest; cells with under three are left out."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"

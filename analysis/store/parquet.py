@@ -154,7 +154,7 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """Check keys, versions and dates without reading rows: by the footer's statistics, if there are any."""
+    """Check keys, versions and dates by the footer's statistics, if it has some, without reading rows."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):

@@ -129,7 +129,7 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
-    """Return whether a block's ok trials differ in slot, launch, hardware, or one software's hash."""
+    """Return whether a block's ok trials differ in slot, launch, hardware or a software's hash."""
     counted = [row for row in rows if row.status == "ok"]
     places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
     hashes = {(row.software, row.software_hash) for row in counted}

@@ -242,5 +242,5 @@ def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark_anew(token: Path) -> None:
-    """Change a file that nodes get: else `ray up` copies no file, not even to a node that lost its disk."""
+    """Rewrite MARK beside `token`. If no file changed, `ray up` copies none, even to a node without any."""
     token.with_name(MARK).write_text(secrets.token_hex(8))

@@ -1,9 +1,9 @@
 """Ends what a local Ray leaves behind and removes its folder, however its driver ended.
 
-Started by `local_ray` as a file of its own, with the standard library alone, in a session of its
-own: neither Ctrl-C nor a SIGKILL of the sweep reaches the janitor. It waits until its input closes,
+`local_ray` starts this file as a process with the standard library alone. As the process has its own
+Unix session, neither Ctrl-C nor a SIGKILL of the sweep reaches it. It waits until its input closes,
 which happens when the sweep ends or dies. Without a janitor, a Ray whose driver was killed would
-leave all its files, and two agents that run on (in Ray 2.60 for over 40 s).
+leave all its files and two running agents (in Ray 2.60 for over 40 s).
 
     python janitor.py FOLDER
 """
@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our input closes or our parent is gone: the parent's forks may keep the input open."""
+    """Wait until our parent ends or our input closes: the parent's forks may keep the input open."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -48,7 +48,7 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield the ids of processes with the marker, and of Ray's agents, which overwrite the marker."""
+    """Yield the ids of processes whose environment has MARKER, and of agents, which overwrite it."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
         try:

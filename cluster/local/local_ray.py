@@ -172,9 +172,9 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
-    """Make Ray start without autoscaler and log monitor, and without dashboard unless `dashboard`: each
-    of these slows measurements and takes a second to start. Ray's agent gets a free port: by default
-    every Ray's agent listens on 52365, so that only the first Ray of a machine would take jobs.
+    """Make Ray start without autoscaler and log monitor, and without dashboard unless `dashboard`. Each
+    of the three slows measurements and takes a second to start. Ray's agent gets a free port. By default
+    all agents listen on 52365, and only the first Ray of a machine takes jobs.
     """
     from ray._private import parameter, services
 
@@ -262,5 +262,5 @@ def probe_ray() -> float:
 
 
 def _worker_pid() -> int:
-    """Return the process id. To run this, a worker imports this module, as it imports a sweep's code."""
+    """Return a worker's process id. The worker has to import this module, like a sweep's code."""
     return os.getpid()

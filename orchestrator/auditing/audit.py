@@ -136,7 +136,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
-    """Wait until the script ends, and end it after `seconds`. Return the last signal that `sweep audit` got, if any."""
+    """Wait for the script's end, forced after `seconds`. Return the last signal to `sweep audit`; None without one."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -169,7 +169,7 @@ def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """Inputs of one model's calls in one direction; they differ only in batch and spatial sizes."""
+    """Inputs of a model in training or inference; they differ only in batch and spatial sizes."""
 
     model: Model
     direction: Direction

@@ -189,7 +189,7 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
 
 
 def _losses(trace: Trace) -> Iterator[RenderableType]:
-    """Yield a table of layers that lose the requested layout, each with the layers that convert for it, and a total."""
+    """Yield a table of layers that lose the requested layout, with the layers that convert back, and a line of sums."""
     if trace.request.layout == "contiguous":
         return
     losses, operations = losses_in(trace.operations), trace.operations

@@ -1,4 +1,4 @@
-"""Ends the program if Ctrl-C or SIGTERM comes during imports: with our exit code, no traceback."""
+"""Ends the program with our exit code, not a traceback, if Ctrl-C or SIGTERM comes in imports."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`sweep bans`: compares cells without bans and with a ban of each engine that they take, in turns."""
+"""`sweep bans`: compares cells in turns: without bans and with a ban of each engine that they take."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -58,7 +58,7 @@ class Gate:
     """Options by which `sweep query` reads the results location of this gate."""
 
     def answer(self) -> answer.Answer:
-        """Return the answer. `passes_undecided` counts if `changed` is empty."""
+        """Return the answer. Files in `changed` overrule `passes_undecided`."""
         is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
         is_excused = is_undecided and self.passes_undecided and not self.changed
         of_base = answer.Family(

@@ -70,7 +70,7 @@ class Bisection:
 
     @property
     def decisive(self) -> Gate:
-        """The comparison for environment `first` or, if that is None, for the newest environment."""
+        """Comparison of the oldest environment with `first`; if that is None, with the newest."""
         return self.answers[max(self.answers) if self.first is None else self.first]
 
     @property
@@ -93,7 +93,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Versions that differ between the environments `good` and `first`: by name, the two values."""
+        """Both values of each version that differs between environments `good` and `first`, by name."""
         if self.first is None:
             return {}
         before, since = (
@@ -128,7 +128,7 @@ def bisect(
     place: Place,
     look: Callable[[Path, list[str]], Survey] = survey_of,
 ) -> Answer:
-    """Measure pairs of environments; the answer names the first slow environment, if any."""
+    """Measure pairs of environments to find the first slow one; return the answer."""
     sides = environments_of(options.pythons)
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -158,8 +158,8 @@ def _bisected(
 ) -> Bisection:
     """Compare the newest environment with the oldest; if the newest is slower, bisect the rest.
 
-    If a comparison is undecided, the nearest environment not yet measured is taken instead. The first
-    slowdown found, halved, becomes the threshold: later comparisons take fewer blocks, and small changes pass.
+    If a comparison is undecided, the unmeasured environment nearest to the middle follows. Half of the
+    first slowdown found becomes the threshold: later comparisons take fewer blocks, and small changes pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)

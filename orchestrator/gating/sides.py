@@ -104,7 +104,7 @@ def _commit(name: str, text: str) -> str | None:
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Replace BASE's commit by the merge base. Return a note if that is another commit."""
+    """Replace BASE's commit by the merge base. Return a note if the two commits differ."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -157,7 +157,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return a likely reason why a text names no commit: git fails, or the clone is shallow; else ""."""
+    """Return why a text may name no commit: git fails, or the clone is shallow; "" if neither is so."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:

@@ -37,7 +37,7 @@ class Pinning:
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
     """Return the CPUs for a GPU or slice of this host. Each of our processes here gets the same answer.
 
-    All GPUs that NVML lists get a share of the CPUs, used or not: another sweep may use the other GPUs, and a GPU's
+    All GPUs that NVML lists get a share of the CPUs, even idle ones: another sweep may use those, and a GPU's
     number of cores must not depend on that. A job that has only a part of the host's CPUs (by Slurm, in a container)
     shares this part among its own GPUs, `launched_on`. None without a GPU, or with one that NVML does not list.
     """

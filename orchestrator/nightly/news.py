@@ -189,7 +189,7 @@ def _post(webhook: Webhook, news: News) -> str:
 
 
 def _pool(url: str) -> PoolManager:
-    """Return a connection pool, through the proxy that the environment names for the host, if any."""
+    """Return a connection pool, through a proxy if the environment names one for the host."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:

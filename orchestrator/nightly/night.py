@@ -201,7 +201,7 @@ def compare(
     """Compare the night with earlier ones; return the night's outcome and series.
 
     `skipped`: reason for each model that is left out tonight, and so does not count as missing.
-    `outcome`: the outcome that a cluster's job found, if any; then only series are read here.
+    `outcome`: the outcome of a cluster's job; if it is given, only series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -282,7 +282,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether the state is new: could_not_tell, or learning after a night in state fine or regression."""
+    """Return whether the state has become could_not_tell, or learning after fine or regression."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
@@ -296,7 +296,7 @@ def measure_again(
 ) -> dict[SeriesKey, Remeasured]:
     """Measure candidates again and judge them; without a place, judge by stored fresh trials.
 
-    Without a last good software no `Amount` is judged: the fresh trials join the night's value.
+    If no last good software ran, no `Amount` is judged; fresh trials join the night's value.
     """
     if night.place is not None:
         try:
@@ -311,7 +311,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates and judge them at each look; unsettled ones get blocks up to the next look."""
+    """Measure candidates and judge them at each look; unsettled candidates go on to the next look."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -396,7 +396,7 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Return the candidates' cells, each with its configs to measure, as far as `whole` has them."""
+    """Return the candidates' cells in `whole`, each with those of its configs to measure again."""
     keys = [candidate.key for candidate in candidates]
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys

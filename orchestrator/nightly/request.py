@@ -78,7 +78,7 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write a night's outcome, sent by a cluster's job. Raise ReportError if `text` is no such outcome."""
+        """Write the outcome `text`, sent by a cluster's job. Raise ReportError if it is not of `sweep_id`."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"found the outcome of {outcome.night!r}, wanted that of {sweep_id}")
@@ -100,7 +100,7 @@ class Diary:
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return why outcomes up to this night, or told.json, are unreadable; the night ignores those."""
+        """Return why told.json or outcomes up to this night are unreadable; the night ignores them."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):

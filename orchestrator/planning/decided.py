@@ -92,7 +92,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return standings by cell_id, of the cells that have records of both configs of a contrast."""
+    """Return standings by cell_id, for cells that have records of a contrast's two configs."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -125,7 +125,7 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """Yield how far each contrast is decided in each cell: open while its verdict is undecided."""
+    """Yield each contrast's state in each cell: its verdict or, if undecided, open or hopeless."""
     texts = [settings_of(config) for config in configs]
     if RACE in contrasts:
         yield from RaceState.of(store, sweep_id, is_over=False)
@@ -139,7 +139,7 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """Yield how far each contrast is decided in each cell: open while its advice is undecided."""
+    """Yield each contrast's state in each cell: its advice or, if unsettled, open or hopeless."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):

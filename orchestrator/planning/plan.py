@@ -226,7 +226,7 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with each cell's first `most` blocks; the whole plan if it has none of them."""
+    """Return the plan with each cell's first `most` blocks; the whole plan if no block is left."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
@@ -268,7 +268,7 @@ class _BlockOrder:
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
         """Return a block's configs in order, each with its `twin`; in every other A/A pair, twin 1 leads.
 
-        In a gate, one A/A pair is of one side, and the next pair is of the other side.
+        In a gate, A/A pairs alternate between the two sides.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -281,7 +281,7 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Order the members of `start` for block `number`, from 0. Any member leads any other one in
+    """Order the members of `start` for block `number`, from 0. Any member precedes any other in
     half of the blocks. In every 2 * len(start) blocks, all members come first equally often.
 
     An odd block reverses the block before it; each even block rotates `start` two places further.
@@ -294,7 +294,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     """Return the trials that have every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
 
-    If a cell loses some of its trials, no look could decide it, so the returned plan has no looks.
+    A cell with only some of its trials is decided by no look, so the returned plan has no looks.
     """
     kept = plan.trials
     for field, value in choices:
@@ -325,11 +325,11 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return this shard's blocks, always the same ones. Shards differ by at most one block or cell.
+        """Return this shard's blocks, always the same. Shards' sizes differ by at most one block or cell.
 
         In an until-decided sweep whole cells are dealt out: a decision needs all of a cell's blocks.
-        Dealing is by hash: if it were by number, one shard might get all A/A pairs, which recur every
-        so many blocks. Raises SpecError if the shard has no block.
+        Blocks are dealt by hash. By number, one shard might get all A/A pairs, which recur regularly.
+        Raises SpecError if the shard has no block.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}

@@ -24,8 +24,8 @@ NAMES = {
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return Typer's argument or option for a field's `Annotated[type, ...]`, if any. A single text
-    there is the help; of two texts, the first is the metavar. A flag gets no `--no-` form.
+    """Return Typer's argument or option for a field's `Annotated[type, ...]`; None for others.
+    The last text there is the help, a text before it the metavar. A flag gets no `--no-` form.
     """
     told = getattr(hint, "__metadata__", ())
     if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):

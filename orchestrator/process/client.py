@@ -168,7 +168,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Wait until a process passes the baton back, and return its report; or its Outcome if it ends.
+        """Wait until a process passes the baton back or ends; return its report or its Outcome.
 
         Messages of other processes are kept for later calls. Raises ServerError if the server dies.
         """

@@ -1,4 +1,4 @@
-"""Follower: the server's view of a rank other than 0, whose process ends with that of rank 0."""
+"""Follower: the server's view of a rank above 0, whose process ends when rank 0's does."""
 
 import os
 import select
@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply
 
 @dataclass(kw_only=True, slots=True)
 class Follower:
-    """The process of a rank other than 0. If it fails, it writes one line to `replies`: a Reply."""
+    """The process of a rank above 0. If it fails, it writes a Reply to `replies`, as one line."""
 
     rank: int
     pid: int

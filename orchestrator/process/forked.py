@@ -65,7 +65,7 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 
 
 class PipeBaton:
-    """A process's side of the baton: a line in one pipe brings it, a line in the other returns it."""
+    """The baton as a process has it: a line in one pipe brings it, a line in the other returns it."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -178,7 +178,7 @@ class Forked:
             self.kill()
 
     def _rank_0_died(self, patience_s: float) -> bool:
-        """Return whether rank 0 ended without a reply of its own, by a signal or an exit code."""
+        """Return whether rank 0 ends within `patience_s`, by a signal or a nonzero exit code."""
         if not select.select([self._pidfd], (), (), patience_s)[0]:
             return False
         end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
@@ -289,7 +289,7 @@ class Forked:
         return "crash", f"ended without a result, exit code {code}{words}"
 
     def _late(self) -> str:
-        """Return the end of a timeout's message: the ranks for which the others wait."""
+        """Return a timeout message's last part: the ranks for which the others wait."""
         late = behind(self._counts) if self._counts else []
         return f"; the others wait for rank {' and '.join(map(str, late))}" if late else ""
 

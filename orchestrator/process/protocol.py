@@ -1,9 +1,9 @@
 """The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
 
 A slot begins processes, passes them the baton and ends them. When a process passes the baton back,
-the server sends the process's report; when a process has ended, its outcome. New processes have the
-baton, several at once, until they report or end; later one at a time has it. The server may be of another
-version: its greeting has the protocol's number. An unknown field of a reply is ignored, a missing
+the server sends the process's report; when a process has ended, its outcome. Several new
+processes have the baton at once, until they report or end; later only one has it. The server's code may
+be another version: its greeting has the protocol's number. An unknown field of a reply is ignored, a missing
 one is null. A request with an unknown field is refused, as the field may change what is measured.
 """
 
@@ -151,6 +151,6 @@ def line_of(word: bytes, number: int, rest: bytes = b"") -> bytes:
 
 
 def parts_of(line: bytes) -> tuple[bytes, int, bytes]:
-    """Return word, number and rest of a line that `line_of` made."""
+    """Return a line's word, process number and rest."""
     word, number, rest = line.rstrip(b"\n").split(b" ", 2)
     return word, int(number), rest

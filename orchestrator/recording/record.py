@@ -43,7 +43,7 @@ def make_record(
     attempt: Attempt,
     log: Outcome | None = None,
 ) -> RunRecord:
-    """Return a trial's row; without a reply of the trial's process, it has the config as planned.
+    """Return a trial's row. If its process sent no reply, the row has the config as planned.
 
     `log`: outcome of the untimed process that logs, if there was one.
     """
@@ -109,7 +109,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """Return status and message: an error if a cuDNN plan ran that the trial's errata ban."""
+    """Return status and message: an error if cuDNN ran a plan that the trial's errata ban."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return ("error", f"errata: ran {'; '.join(ran)}") if ran else (outcome.status, outcome.message)
 

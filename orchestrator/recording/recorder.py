@@ -83,7 +83,7 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return a failure's cause: the status, with an exception's type and line or the message."""
+    """Return a failure's cause: status, and the exception's type and line, else the message."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
@@ -94,7 +94,7 @@ class Hopeless:
     """
 
     def __init__(self, configs: int | None) -> None:
-        """`configs`: how many configs must fail to give a cell up; None: no cell is given up."""
+        """`configs`: how many must fail before a cell is given up; None: no cell is given up."""
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
@@ -116,7 +116,7 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return how many configs must fail to give a cell up: all, and at least two if any are compared."""
+    """Return after how many failed configs a cell is given up: all, at least two if any are compared."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
@@ -190,7 +190,7 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set for how many slots `wait_for_all_slots` waits: those that have a block at the start."""
+        """Set how many slots `wait_for_all_slots` waits for: those with a block at the start."""
         self._slots_missing = count
 
     async def wait_for_all_slots(self) -> None:
@@ -203,7 +203,7 @@ class Recorder:
         self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note why a slot did not start; a second equal reason stops new trials. Return whether they are stopped."""
+        """Note why a slot did not start. Return whether new trials are stopped: a second equal reason stops them."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"
@@ -213,7 +213,7 @@ class Recorder:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """Note why a worker gave up a trial. The trial runs again, elsewhere or with a new fork server."""
+        """Note why a worker lost a trial. The trial runs again, elsewhere or with a new fork server."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
@@ -243,7 +243,7 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Mark the last record as the launch's end, for other machines, which do not see the lock."""
+        """Mark the last record as the launch's end: other machines do not see the sweep's lock."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)

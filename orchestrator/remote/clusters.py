@@ -61,7 +61,7 @@ Keep: TypeAlias = Callable[[str, str], None]
 
 
 class Cluster:
-    """A destination: a driver on the cluster runs a launch or a night on the cluster's nodes."""
+    """A cluster as a destination: a driver there runs a launch or a night on the nodes."""
 
     where = "the cluster that this machine is a node of"
 
@@ -145,8 +145,8 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night, or follow it if it runs already. `keep` gets the outcomes of this night, and of
-        nights that nobody followed. Raises SweepBusyError if another night of the file is running.
+        """Run the night, or follow it if it runs already. `keep` gets its outcome, and those of nights
+        that nobody followed. Raises SweepBusyError if another night of the launch file is running.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)

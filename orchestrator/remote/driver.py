@@ -155,7 +155,7 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run the request in this folder on this node's cluster. Print an Ended; return its exit code."""
+    """Run this folder's request on this node's cluster. Print an Ended; return its exit code."""
     request = read_request(Path.cwd())
     try:
         # Ray gives a job's folder to its workers; without a job, this process gives it

@@ -42,7 +42,7 @@ class Follower:
     """Handles a job's events: shows progress, copies records, keeps the last event. Repeated events change nothing."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`results`: folder for copies of records. If it is a URL, or the job's own (`is_here`), nothing is copied."""
+        """`results`: folder for copies of records. A URL, or the job's own folder (`is_here`), gets no copies."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)

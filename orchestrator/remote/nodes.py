@@ -146,7 +146,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """Return the nodes' `last_good` environment. Raises SpecError if any fails or differs."""
+    """Return `last_good`'s environment. Raises SpecError if a node fails or two differ."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):

@@ -102,7 +102,7 @@ def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
 
 
 def script(case: Reproduced) -> str:
-    """Return the script's Python, ending in a line break."""
+    """Return the script's text, ending in a line break."""
     usual = asdict(Config())
     configs = [asdict(side.config) for side in case.sides.values()]
     flags = [flag for flag in FLAGS if any(config[flag] != usual[flag] for config in configs)]

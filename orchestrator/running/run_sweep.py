@@ -69,7 +69,7 @@ class Place(Protocol):
         """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Return the environment of the last good `python`. Raises ServerError or SpecError."""
+        """Return the environment of `last_good`'s `python`. Raises ServerError or SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """Yield the quick checks of `sweep doctor`, to make before a night."""

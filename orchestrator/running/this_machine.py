@@ -51,7 +51,7 @@ class ThisMachine:
     """This machine as a Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait for other work on the GPUs; if infinite, only sweeps are waited for.
+        """`wait_s`: longest wait for other work on the GPUs; if infinite, a wait for sweeps alone.
         `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s
@@ -196,7 +196,7 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
     """Hold these GPUs or, without any, the CPU. With a finite `wait_s`, also wait for other processes.
 
-    Raises SweepBusyError if another sweep still holds one after `wait_s`. Trials beside other processes are marked.
+    Raises SweepBusyError if a sweep still holds a device after `wait_s`. Trials beside other processes are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

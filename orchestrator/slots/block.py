@@ -40,7 +40,7 @@ class Member(Protocol):
 
 
 class Rounds:
-    """Runs rounds: in each, every member that has not ended takes one turn, in random order."""
+    """Runs rounds, in which members that have not ended take one turn each, in random order."""
 
     def __init__(
         self, members: Sequence[Member], spec: MeasureSpec, *, seed: int, cpus: tuple[int, ...] = ()
@@ -162,8 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. After LOSSES lost attempts, a trial is recorded as a crash
-        if its server dies. Raises ServerError if the server of any other trial dies.
+        """Yield a record for each trial. Raises ServerError if a trial's server dies; after LOSSES lost
+        attempts, the trial is recorded as a crash instead.
         """
         try:
             yield from self._measure()
@@ -337,7 +337,7 @@ def _lacked_memory(running: Running) -> bool:
 def _dropped(records: Sequence[RunRecord]) -> bool:
     """Return whether a search may have dropped a cuDNN plan, as other processes held memory.
 
-    It may if a logged workspace fits into the most free memory that a process found, but not into the least.
+    True if a logged workspace fits into the most free memory that a process found, but not into the least.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

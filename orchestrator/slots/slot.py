@@ -124,7 +124,7 @@ class ForkedSlot:
 
         A server's processes share one hash seed and one memory layout. If these make a CPU-bound loop slower,
         each block shows that again, as if the compared setting made the loop slower. (Mytkowicz et al.,
-        "Producing wrong data without doing anything obviously wrong!", 2009; pyperf starts 20 processes for it.)
+        "Producing wrong data without doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
         """
 
         def renew(key: Server) -> None:
@@ -154,7 +154,7 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Return an ended trial's record; first run the trial's logging process, if any. `how`: fields of Attempt."""
+        """Return an ended trial's record. First run its logging process, if it has one. `how`: fields of Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
@@ -250,7 +250,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """Start a fork server, survey its environment, and pin the server to its GPUs' cores, if any."""
+    """Start a fork server, survey its environment, and pin the server to its GPUs' cores."""
     server = _server(session, key, survey_only=survey_only)
     ranks = max((trial.cell.rank_count for trial in session.plan.trials), default=1)
     wanted = {trial.cell.gpu for trial in session.plan.trials}

@@ -76,7 +76,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """The actor of a slot. A trial of Tune is a block, which stays on one slot; each of its steps makes a record."""
+    """The actor of a slot. Tune's trial is a block, which stays on one slot; each call of `step` makes a record."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -186,7 +186,7 @@ class BlockSearcher(Searcher):
 
 class ActorsKept(FIFOScheduler):
     """FIFO order in which Tune's trials keep their actors. By default Tune gives a waiting trial an old
-    actor and ends the new one that starts for it: a lost slot never returns. It also checks all trials at each step.
+    actor and ends the trial's new one, so a lost slot never returns. Tune then also checks all trials at each step.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -217,7 +217,7 @@ class UntilLost(tune.Stopper):
         return False
 
     def stop_all(self) -> bool:
-        """Return at once whether to end the run: Tune calls this many times a second."""
+        """Return at once whether to end the run, as Tune asks many times a second."""
         if self.reason is None and monotonic() >= self._next_look:
             self._next_look = monotonic() + LOOK_S
             self.reason = self._recorder_gone() or self._nodes_gone()

@@ -79,7 +79,7 @@ def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[Marke
 def _room(
     columns: "Sequence[MarkedColumn]", width: int, sizes: "Sequence[int] | None" = None
 ) -> int:
-    """Return what columns of these `sizes`, and the gaps between them, leave of `width`."""
+    """Return what is left of `width` beside columns of these `sizes` and their gaps."""
     sizes = list(map(_narrow, columns)) if sizes is None else sizes
     return width - sum(sizes) - GAP * (len(columns) - 1)
 

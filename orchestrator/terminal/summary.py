@@ -91,7 +91,7 @@ class Summary:
 
     @cached_property
     def races(self) -> list[RaceState]:
-        """Each config of a race beside the best one; empty if the sweep is no race."""
+        """A race's configs, each beside the best; empty if the sweep is no race."""
         return RaceState.of(self.store, self.session.sweep_id) if self.session.plan.is_race else []
 
     @property

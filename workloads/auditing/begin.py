@@ -154,7 +154,7 @@ def _cudnn_version(torch: ModuleType) -> int | None:
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Call `do` with the module called `name` as soon as a script has imported it."""
+    """Pass the module `name` to `do` as soon as a script has imported it."""
     sys.meta_path.insert(0, _Finder(name, do))
 
 

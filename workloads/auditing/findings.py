@@ -101,7 +101,7 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules that ran convolutions, or have compiled ones, which are not seen."""
+    """Equal outermost modules that ran convolutions or have compiled ones, unseen by an audit."""
 
     name: str
     module: str

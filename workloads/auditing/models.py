@@ -239,7 +239,7 @@ def _plain(value: Any) -> tuple[Any, ...]:
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
-    """Return `compiled` if a part of `module` with convolutions was compiled by torch.compile or `.compile()`."""
+    """Return `compiled` if torch.compile or `.compile()` compiled a part of `module` that has convolutions."""
     convolution = torch.nn.modules.conv._ConvNd
     for part in module.modules():
         is_compiled = hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
@@ -255,7 +255,7 @@ def _unwrapped(module: Module) -> Module:
 
 
 def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    """Return a call's arguments. A dict is split into its values; a list, such as one of images, is not."""
+    """Return a call's arguments. A dict is split into its values; a list, say of images, is not."""
 
     def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):

@@ -64,7 +64,7 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """`calls`: counts convolutions so far. A forked process that sets a flag makes file `elsewhere` + its id."""
+        """`calls`: counts convolutions so far. `elsewhere` + a pid: file of a forked process that set a flag."""
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # folder of the package torch, once imported

@@ -70,7 +70,7 @@ class Cell:
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether this may be a closed loop. Imports no user code."""
+        """Return whether new shapes may end. Imports no user code."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

@@ -152,7 +152,7 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Environment variables: those that torch reads when it is imported, and the one that names a gate's side."""
+        """Environment variables that torch reads when it is imported, and the one that names a side of a gate."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 

@@ -1,12 +1,12 @@
 """Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
 
-A rule bans all plans of an engine, or those of its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
+A rule bans all plans of an engine, or only its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
 `pin ConvFwd:1` bans all other engines of that operation. After `@` a rule may have versions of
 cuDNN: one, `@91900`, or a range, `@91900-91901`, end excluded. A plan's tag is its name in
 the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
-PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules. So the file gets
-these too, from a text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
+PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules. So we add
+those, from a text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
 frontend matches plans as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 
@@ -128,7 +128,7 @@ def text_of(rules: Iterable[Rule]) -> str:
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return a suite's `errata`, a text or list of texts, as a config's text; other values, unchanged.
+    """Return a suite's `errata`, a text, list or file, as a config's text; other values unchanged.
 
     `folder`: the suite's folder, or None if `given` is a config's text already. Raises ValueError.
     """
@@ -191,7 +191,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return `rules` and PyTorch's own as the frontend's JSON. `beside`: more keys, which also add a checksum."""
+    """Return `rules` and PyTorch's own as the frontend's JSON; with more keys (`beside`), also a checksum."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:

@@ -99,7 +99,7 @@ class LogPass(measured.Logged):
 
 @dataclass(kw_only=True)
 class Measurement(measured.Measured):
-    """The values measured so far, filled in during the trial, so that a failure keeps the earlier ones."""
+    """The values measured so far: filled in during the trial, so that a failed trial keeps them."""
 
     config: Config | None = None
     memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)

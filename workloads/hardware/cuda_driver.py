@@ -32,7 +32,7 @@ class _KernelNodeParameters(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GraphNode:
-    """A node of a CUDA graph: a kernel launch, or another operation, whose sizes are left out."""
+    """A node of a CUDA graph: a kernel launch with its sizes, or another operation."""
 
     handle: int
     name: str

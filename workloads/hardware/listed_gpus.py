@@ -70,7 +70,7 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
     """Return NVML's UUID of the slice that CUDA uses, or None if NVML lists no such slice.
 
-    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. On a GPU, CUDA uses the first visible slice.
+    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. Of a GPU, CUDA uses its first visible slice.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]

@@ -61,7 +61,7 @@ class NvmlGpu:
             return None
 
     def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`, or return None for a slice: clocks, power and heat are those of the whole GPU."""
+        """Call `question`; for a slice return None, as clocks, power and heat are the whole GPU's."""
         return None if self.is_slice else self.ask(question, *arguments)
 
 

@@ -62,7 +62,7 @@ class CapturedStep:
         self._capture_s = 0.0
 
     def _meet(self, key: tuple[Any, ...], inputs: Any) -> Any:
-        """Run the step, capture it, and return the run's result. Raises WorkloadError if no graph can hold the step."""
+        """Run and capture a step at a new `key`; return its result. Raises WorkloadError if no graph can hold it."""
         run: Callable[[], Any] = partial(self._step.run, inputs)
         first, results = _without_graph(run()), list[Any]()
         torch.cuda.synchronize()
@@ -83,7 +83,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it; if graphs or compiled code hide operations, `as_written` shows them."""
+    """Return `step` as `execution` runs it. If graphs or compiled code hide operations, `as_written` hides none."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

@@ -104,7 +104,7 @@ def as_written(step: TimedStep) -> Callable[[Any], Any]:
 
 
 def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
-    """Return the choice and the work of one step, captured while launches are counted after each operation."""
+    """Return the choice and work of one step from its capture, in which launches are counted by operation."""
     watch = watch_of(count_launches=lambda: count_captured(torch.cuda.current_stream().cuda_stream))
 
     def watched() -> None:
@@ -173,7 +173,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return the median time of replays with these nodes minus that without them; the two kinds alternate."""
+    """Return the median time of replays with `nodes` minus the median without; both kinds alternate."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))
@@ -206,7 +206,7 @@ def kernels_hash(kernels: list[Kernel]) -> str | None:
 
 
 def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
-    """Note the roofline and, unless steps differ in shape, its share of the device time (if unknown, wall time)."""
+    """Note the roofline. If steps have one shape, also note its share of device time (if unknown, wall time)."""
     least_ms = roofline_ms(work, measured.calibration)
     measured.choice.roofline_ms = least_ms
     step_ms = measured.device.steady_device_ms or measured.wall.steady_wall_ms

@@ -73,7 +73,7 @@ class CompileWatch:
 
     @contextmanager
     def nothing_more(self) -> Iterator[None]:
-        """Raise WorkloadError if the `with` block recompiles the model: steps' times would include that."""
+        """Raise WorkloadError if the `with` block recompiles the model, as the times would include that."""
         try:
             with torch.compiler.set_stance("fail_on_recompile"):
                 yield
@@ -99,7 +99,7 @@ class CompileWatch:
             ) from error
 
     def end_workers(self) -> None:
-        """End the compiler's processes and threads: with them, this process cannot take turns. A later compilation
+        """End the compiler's processes and threads, with which this process cannot take turns. A later compilation
         starts new ones.
         """
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers

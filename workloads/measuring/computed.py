@@ -32,7 +32,7 @@ def compute(
 ) -> tuple[Computed, bool]:
     """Return fingerprints and errors of a new step's outputs and gradients, and whether all values are finite.
 
-    All random numbers come from `seed`. Errors need `reference`, and at most REFERENCE_FLOPS `flops` in convolutions.
+    All random numbers come from `seed`. Errors are None without `reference`, or if `flops` exceed REFERENCE_FLOPS.
     """
     torch.manual_seed(seed)
     step = workload.step(context)
@@ -93,7 +93,7 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 def _reference(
     workload: Workload, context: Context, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
-    """Return the same step's results, with the same random numbers, in float64 without cuDNN, or why there are none."""
+    """Return the step's results in float64 without cuDNN, from the same random numbers, or why there are none."""
     most = REFERENCE_FLOPS[context.device.type]
     if flops > most:
         return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
@@ -126,7 +126,7 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
     """Return the L2 and the maximum error of `result`, relative to the same norms of `exact`.
 
-    If `exact` is zero but for rounding, both are relative to `typical`; if that is zero too, infinite.
+    If `exact` is about zero, both are relative to `typical`; if that is 0 too, both are infinite.
     """
     exact = exact.detach()
     difference = result.detach().to(torch.float64) - exact

@@ -37,8 +37,8 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    The capture follows a call of `after`, which does the same work, perhaps fewer times. The extra
-    work of first calls, such as a search, is then not captured.
+    Before the capture, `after` is called; it does the same work, perhaps fewer times. The capture
+    then holds no extra work of first calls, such as a search.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -52,7 +52,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(run: Callable[[], object]) -> None:
-    """Call `run`; raise CannotCapture if `run` waits for the device: trying to capture it would do harm."""
+    """Call `run`. Raises CannotCapture if `run` waits for the device, as a failed capture would do harm."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done
@@ -86,7 +86,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Call `run` on a side stream: autograd remembers the stream, and captures must avoid the default stream."""
+    """Call `run` on a side stream, as autograd remembers the stream and captures must avoid the default one."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -151,7 +151,7 @@ class OwnReplays(Replays):
 
 
 def replays_of_batch(replay_s: float) -> int:
-    """Return how many replays of `replay_s` seconds are timed between two synchronisations."""
+    """Return how many replays of `replay_s` seconds make a batch, synchronised at its end."""
     return max(1, round(BATCH_S / replay_s))
 
 

@@ -153,7 +153,7 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Return `operation` with its conversion time; if it converts inside, it `pays`, and the first to do so `loses`."""
+    """Return `operation` with its time. Converting inside sets `pays` and, if first and no convolution, `loses`."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:
@@ -162,6 +162,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Return the precision's name for a convolution in `dtype`, or None. Autocast leaves some in float32."""
+    """Return a convolution's precision by its `dtype`, or None. Autocast leaves some convolutions in float32."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

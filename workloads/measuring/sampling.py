@@ -69,7 +69,7 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the relative standard error of two processes' median time ratio, for the worst pair.
+    """Return the relative standard error of the median ratio of a pair's times, for the worst pair.
 
     `by_process`: each process's times, one per round. For a single process, its own median's error.
     """

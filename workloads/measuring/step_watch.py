@@ -119,7 +119,7 @@ def _route(*convolution: Any) -> str:
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of the computed gradients of input and weight; each has the forward pass's FLOPs."""
+    """Return the work of each computed gradient, of input or weight: as many FLOPs as the forward pass."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [

@@ -82,7 +82,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Group operations with `pays` by `lost_by`; an operation that `loses` by converting has a group too."""
+    """Group operations with `pays` by `lost_by`. One that `loses` by converting has a group, maybe empty."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

@@ -397,7 +397,7 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether one tensor, or a batch of single images, has the batch and spatial sizes of `shape`."""
+    """Return whether a tensor has the batch and spatial sizes of `shape`, or a list of images does."""
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
     return len(of_space) == batch or any(

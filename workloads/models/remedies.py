@@ -59,7 +59,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Describe a misfit in size, of a layer's input or of tensors that are combined; empty for other errors."""
+    """Describe sizes that do not fit, of a layer's input or of combined tensors; empty for other errors."""
     root = _root(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))

@@ -157,9 +157,9 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Fix the seed and turn dropout off inside the block; then restore both, and the buffers.
+    """Let the block run as if first: fixed seed, no dropout. Then restore both, and the buffers.
 
-    With dropout, the reference in float64 would get different masks on a GPU.
+    With dropout, a GPU would draw other masks for the float64 reference.
     """
     before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]

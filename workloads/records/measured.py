@@ -18,7 +18,7 @@ def column(meaning: str) -> Any:
 class ColdShape:
     """The cold cost of one input shape: wall times of its first two calls, with the device synchronised.
 
-    The forward part of a call ends where its backward pass begins, if any; what follows that pass is the optimiser.
+    A call's forward part ends where its backward pass, if it has one, begins; after that pass the optimiser runs.
     """
 
     shape: Annotated[list[int], "the input's sizes"]

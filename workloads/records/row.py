@@ -1,4 +1,4 @@
-"""A row of the results: `RunRecord`, the flat row of one trial, and marks for what its columns mean.
+"""`RunRecord`, the flat row of one trial in the results, and marks of columns, such as `Setting`.
 
 A column's name contains its unit; a column that does not apply is null.
 """

@@ -18,7 +18,7 @@ class Lengths(SpatialRegime):
     """The last size is log-normal around `median` × base, between `shortest` × base and the base.
 
     With `buckets` 0, lengths are used as they come, in an open loop without repetitions. Otherwise
-    they are padded to the next of `buckets` even steps up to the base size, with `draws` lengths
+    they are padded to the next of `buckets` equidistant sizes up to the base, with `draws` lengths
     per period. To pad everything to the base size, use the regime `fixed`.
     """
 
@@ -72,7 +72,7 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """Round `length` up to a multiple of `multiple`, but at most `longest` rounded down."""
+        """Round `length` up to a `multiple`, at most to the last `multiple` within `longest`."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

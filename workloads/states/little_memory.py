@@ -50,7 +50,7 @@ class LittleMemory(State):
 
 
 class _Ballast:
-    """Holds all free memory of the current device but `free_mib`, until it is given back or deleted."""
+    """Holds all free memory of the current device but `free_mib`, until `give_back` or its deletion."""
 
     def __init__(self, free_mib: int) -> None:
         self._free_mib = free_mib

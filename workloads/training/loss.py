@@ -103,7 +103,7 @@ def check_loss(name: str) -> None:
 
 
 def make_loss(name: str) -> Loss:
-    """Return the function of a named loss; a user's own is imported and checked to return a scalar tensor."""
+    """Return a named loss's function. A user's own is imported; its calls must return a scalar tensor."""
     if name in LOSSES:
         return LOSSES[name]
     users = import_named(name)

@@ -26,7 +26,7 @@ Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 
 
 def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
-    """Yield a case for the night as a whole, which passes if the night could tell, and a case for each series."""
+    """Yield a case for the whole night, `the night could tell`, and a case for each series."""
     results = {"could_not_tell": "error", "learning": "skipped"}
     told, of = one_line("; ".join(outcome.reasons) or headline(outcome)), outcome.suite
     result = results.get(outcome.state, "")

@@ -170,7 +170,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes: shared ones first, device time alone last, then by number of findings."""
+    """Group findings into changes: shared ones first, device time alone last, else most findings first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -197,7 +197,7 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric; wall and device time are one metric if both changed."""
+    """Return hardware, direction and metric; wall and device time are one without a `wall_ratio`."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric
@@ -205,7 +205,7 @@ def _kind(finding: Finding) -> tuple[str, str, str]:
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return a sort key: device times last; before and among them the largest ratio first."""
+    """Return a sort key: other metrics, then device times, each by falling ratio."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0

@@ -94,7 +94,7 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """Return the ratio in words with its 95% interval, or `levels` if none; then any message."""
+        """Return the ratio in words with its interval, else `levels`; then a failure's message."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)
@@ -204,7 +204,7 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Draw a series: a bar for each night, odd ones cut off, then its first value and its newest."""
+    """Draw nights as bars, odd ones cut off, then first and last value, or first and newest word."""
     words = list(dict.fromkeys(word for word in series.words if word is not None))
     if words:
         heights = [None if word is None else float(words.index(word)) for word in series.words]

@@ -146,7 +146,7 @@ def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Pu
     put(store, narrow(plan, [("benchmark", "true")]), 1)
     with pytest.raises(SpecError, match="no such sweep; the newest here: earlier"):
         choose(store, plan, resume="latest")
-    with pytest.raises(SpecError, match="has another plan"):
+    with pytest.raises(SpecError, match="plan is not that of this launch file"):
         choose(store, plan, resume="earlier")
 
 
@@ -185,7 +185,7 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
     put(store, plan, 1, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--shard 1/3: shared is split into 2 shards"):
         choose(store, plan, sweep_id="shared", shard="1/3")
-    with pytest.raises(SpecError, match="--sweep-id shared: that sweep has another plan"):
+    with pytest.raises(SpecError, match="--sweep-id shared: that sweep plan is not that of this launch file"):
         part = narrow(plan, [("benchmark", "true")])
         choose(store, plan, part, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
