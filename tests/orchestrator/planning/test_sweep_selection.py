@@ -185,7 +185,7 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
     put(store, plan, 1, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--shard 1/3: shared is split into 2 shards"):
         choose(store, plan, sweep_id="shared", shard="1/3")
-    with pytest.raises(SpecError, match="--sweep-id shared: that sweep plan is not that of this launch file"):
+    with pytest.raises(SpecError, match="--sweep-id shared: that sweep has another plan"):
         part = narrow(plan, [("benchmark", "true")])
         choose(store, plan, part, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
