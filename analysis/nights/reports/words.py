@@ -204,11 +204,12 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Draw nights as bars, odd ones cut off, then first and last value, or first and newest word."""
-    words = list(dict.fromkeys(word for word in series.words if word is not None))
+    """Draw nights as bars, odd ones cut off, then the first and the last value."""
+    values = [word for word in series.words if word is not None]
+    words = list(dict.fromkeys(values))
     if words:
         heights = [None if word is None else float(words.index(word)) for word in series.words]
-        ends = f"{words[0]} to {words[-1]}"
+        ends = f"{values[0]} to {values[-1]}"
     else:
         heights = list(series.numbers)
         ends = " to ".join(

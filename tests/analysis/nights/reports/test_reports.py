@@ -4,6 +4,8 @@ import resource
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import xmlschema
@@ -18,7 +20,7 @@ from cudnn_sweep.analysis.nights.reports.report import (
     write_reports,
 )
 from cudnn_sweep.analysis.nights.reports.sections import one_by_one
-from cudnn_sweep.analysis.nights.reports.words import finding_texts
+from cudnn_sweep.analysis.nights.reports.words import finding_texts, history
 from cudnn_sweep.analysis.nights.series import Change
 from tests.goldens import kept
 from tests.made_up_night import Night, files_of, nights_like_it
@@ -172,3 +174,8 @@ def test_values_that_are_no_numbers_are_reported_on(night: Night, tmp_path: Path
 def test_every_format_takes_any_night() -> None:
     for each in nights_like_it().values():
         assert all(text.strip() for text in texts_of(*each).values())
+
+
+def test_a_series_of_words_ends_with_tonights() -> None:
+    series: Any = SimpleNamespace(words=["ok", None, "fail", "ok"])
+    assert history(series) == "▁·█▁ ok to ok"
