@@ -99,7 +99,7 @@ def _report(
         if is_race(database):
             contrasts = [RACE, *contrasts]
         made = payload(gather(database, results, _followed(contrasts, status), min_effect))
-    ended = made.tables["sweeps"].answered.get("has_ended", [False])
+    ended = [row["has_ended"] for row in made.tables["sweeps"].answered] or [False]
     headline = made.nothing or made.contrasts[0].headline
     return getattr(delivery, f"as_{kind}")(made), headline, all(ended)
 
