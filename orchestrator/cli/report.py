@@ -58,7 +58,10 @@ def report(
     asked = results_asked(results, reference=reference)
     kind: ReportFormat = "json" if json else format
     target = output or Path(f"{page or 'report'}.html")
-    while watch and page is None and kind == "html":
+    if watch and (page or kind != "html"):
+        found = f"--page {page}" if page else f"--format {kind}"
+        raise typer.BadParameter(f"found {found}, allowed: the HTML report", param_hint="--watch")
+    while watch:
         text, answer, is_over = _report(asked, sweep_id, min_effect, kind)
         write_whole(target, text)
         echo(f"{target}: {answer}")
