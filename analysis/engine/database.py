@@ -57,6 +57,11 @@ UNHELD = ("kernels", "computed")  # a large report has neither; of 100,000 trial
 INTERRUPT_S = 5.0  # longest wait for an interrupted question to end
 INTERRUPT_EVERY_S = 0.05  # an interrupt between two statements has no effect, so repeat it
 COPIED_VIEW = "create or replace view records as from copied_records"
+PAIRS = "from block_pairs($field, $baseline, $candidate, null)"
+COPIED_PAIRS = """\
+create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
+from copied_pairs;
+"""
 SPILLS = "sweep-query-"  # begins the name of a private folder to which DuckDB spills
 # Questions with macros plan slowly and return few rows: they use `execute`, which copies rows and
 # warns. Other questions use `sql`, which plans twice in DuckDB 2.
@@ -88,6 +93,7 @@ class Database:
         self._snapshot = snapshot
         self._is_shown = False
         self._view = ""  # the statement that made the view `records`
+        self._held: dict[str, str] = {}  # macros that replace those of the same name
 
     @property
     def torn_files(self) -> tuple[str, ...]:
@@ -124,6 +130,23 @@ class Database:
 
         self._retried(copy)
 
+    @contextmanager
+    def pairs_held(self, **contrast: Value) -> Iterator[None]:
+        """Copy the pairs of a contrast once for all questions about it that the `with` block asks."""
+
+        def copy() -> None:
+            self._show_records()
+            self._make(macros_in(PAIRS))
+            self._connection.execute(f"create or replace table copied_pairs as {PAIRS}", contrast)
+
+        self._retried(copy)
+        self._held = {"block_pairs": COPIED_PAIRS}
+        try:
+            yield
+        finally:
+            self._held = {}
+            self._connection.execute("drop table copied_pairs")
+
     def keep(self) -> None:
         """Write the view `records` and every macro into the instance's file."""
 
@@ -150,7 +173,7 @@ class Database:
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
         self._show_records()
         macros = macros_in(sql)
-        self._make(macros)
+        self._make({**macros, **self._held})
         if macros:
             return self._connection.execute(sql, values or None).to_arrow_table()
         return self._connection.sql(sql, params=values or None).to_arrow_table()

@@ -45,38 +45,27 @@ def named(table: pa.Table) -> list[ReportCell]:
     environment = _telling_environments(rows)
     places = [" ".join(value for name in environment if (value := row[name])) for row in rows]
     labels = added(_joined(words, shown, places), [row["cell_id"][:ID_CHARACTERS] for row in rows])
-    lines = _joined(words, shown, [""] * len(rows))
     families = _joined(words, shown - {"input_shape"}, places)
     shapes = {(family, row["input_shape"]) for family, row in zip(families, rows, strict=True)}
     members = Counter(family for family, _ in shapes)
-    row_labels = _joined(words, shown - {"regime"}, places)
-    grid_labels = _joined(words, shown - {"precision", "layout"}, [""] * len(rows))
-    cells = []
-    parts_of_names = labels, lines, row_labels, grid_labels, families
-    for row, parts, place, label, line, row_label, grid_label, family in zip(
-        rows, words, places, *parts_of_names, strict=True
-    ):
+    names = {
+        "label": labels,
+        "line": _joined(words, shown),
+        "place": places,
+        "row_label": _joined(words, shown - {"regime"}, places),
+        "grid_label": _joined(words, shown - {"precision", "layout"}),
+        "regime_label": [parts["regime"] for parts in words],
+        "family": [family if members[family] > 1 else None for family in families],
+    }
+    for row, parts, of_cell in zip(rows, words, zip(*names.values(), strict=True), strict=True):
+        row |= dict(zip(names, of_cell, strict=True))
         batch, _, size = row["input_shape"].partition("x")
-        has_sizes = members[family] > 1
-        cell = ReportCell(
-            **row,
-            label=label,
-            line=line,
-            place=place,
-            row_label=row_label,
-            grid_label=grid_label,
-            regime_label=parts["regime"],
-            precision_label=" ".join(
-                filter(None, [row["precision"], parts.get("layout"), place.replace("NVIDIA ", "")])
-            ),
-            size_label=f"{family} {size}".rstrip() if has_sizes else None,
-            batch=int(batch),
-            size=size,
-            size_elements=math.prod(map(int, filter(None, size.split("x")))),
-            family=family if has_sizes else None,
-        )
-        cells.append(cell)
-    return cells
+        columns = [row["precision"], parts.get("layout"), row["place"].replace("NVIDIA ", "")]
+        row["precision_label"] = " ".join(filter(None, columns))
+        row["size_label"] = row["family"] and f"{row['family']} {size}".rstrip()
+        row["size_elements"] = math.prod(map(int, filter(None, size.split("x"))))
+        row |= {"batch": int(batch), "size": size}
+    return [ReportCell(**row) for row in rows]
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
@@ -89,29 +78,24 @@ def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
     """Return two labels for each verdict, with and without GPU and versions. A label has the cell's name, the
-    other settings that not all verdicts have and, if verdicts differ in it, whether processes took turns."""
+    other settings that not all verdicts have and, if verdicts differ in it, whether processes took turns. In
+    a race these settings are the other config, and the best one if stages of the race differ in that alone."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
-    settings = {line: _settings(line) for line in {v.other_settings for v in verdicts}}
-    is_race = any(" beside " in line for line in settings)
-    common = set() if is_race else set.intersection(*settings.values())
-    own = {
-        line: ["=".join(pair) for pair in sorted(pairs - common)]
-        for line, pairs in settings.items()
-    }
+    of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
+    settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]
+    is_race = any(best for _, _, best in of_race.values())
+    common = set() if is_race else set.intersection(*settings)
+    names = [" ".join(map("=".join, sorted(pairs - common))) for pairs in settings]
+    stages = [f"{beside}{best}".strip() for _, beside, best in of_race.values()]
+    own = dict(zip(of_race, added(names, stages), strict=True))
     labels, lines = [], []
     for verdict in verdicts:
-        method = [METHODS[verdict.in_turns]] if len(ways) > 1 else []
-        cell, words = cells[verdict.key], [*own[verdict.other_settings], *method]
-        labels.append(" ".join([cell.label, *words]))
-        lines.append(" ".join([cell.line, *words]))
+        method = METHODS[verdict.in_turns] if len(ways) > 1 else ""
+        cell, words = cells[verdict.key], [own[verdict.other_settings], method]
+        labels.append(" ".join(filter(None, [cell.label, *words])))
+        lines.append(" ".join(filter(None, [cell.line, *words])))
     labels = added(labels, [f"({verdict.loop_kind} loop)" for verdict in verdicts])
     return [*zip(labels, lines, strict=True)]
-
-
-def _settings(line: str) -> set[tuple[str, str]]:
-    """Return pairs of setting and value; for a race, only those in which the other config differs."""
-    other, _, best = line.partition(" beside ")
-    return {*texts_in(other).items()} - {*texts_in(best).items()}
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
@@ -141,6 +125,7 @@ def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
     return parts
 
 
-def _joined(words: list[Words], shown: Collection[str], places: Sequence[str]) -> list[str]:
+def _joined(words: list[Words], shown: Collection[str], places: Sequence[str] = ()) -> list[str]:
     names = [[word for about, word in parts.items() if about in shown] for parts in words]
-    return [" ".join([*name, end]).rstrip() for name, end in zip(names, places, strict=True)]
+    ends = places or [""] * len(words)
+    return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]

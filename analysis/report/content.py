@@ -94,17 +94,17 @@ def gather(
 def _compared(
     database: Database, contrast: Contrast, min_effect: float, cells: Sequence[ReportCell]
 ) -> Compared:
-    values = contrast.values()
-    verdicts = Verdict.among(database, min_effect=min_effect, **values)
-    verdicts.sort(key=lambda verdict: verdict.ratio or float("inf"))
-    rows = [] if contrast.is_twins else BreakEven.among(database, **values)
     paybacks: dict[object, dict[str, BreakEven]] = {}
-    for row in rows:
-        paybacks.setdefault(row.identity, {})[row.compute_cache] = row
     jobs: dict[object, list[dict[str, Any]]] = {}
-    if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
-        for job in _own(database, "jobs", **values).to_pylist():
-            jobs.setdefault(OfContrast(**job).identity, []).append(job)
+    values = contrast.values()
+    with database.pairs_held(**values):
+        verdicts = Verdict.among(database, min_effect=min_effect, **values)
+        verdicts.sort(key=lambda verdict: verdict.ratio or float("inf"))
+        for row in [] if contrast.is_twins else BreakEven.among(database, **values):
+            paybacks.setdefault(row.identity, {})[row.compute_cache] = row
+        if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
+            for job in _own(database, "jobs", **values).to_pylist():
+                jobs.setdefault(OfContrast(**job).identity, []).append(job)
     by_key = {cell.key: cell for cell in cells}
     labels = verdict_labels(verdicts, by_key) if verdicts else []
     return Compared(

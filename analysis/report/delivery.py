@@ -50,11 +50,7 @@ def as_html(payload: Payload) -> str:
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
     tables = {
         name: _by_column(
-            {
-                column: sheet.column(column)
-                for column in sheet.columns
-                if name not in LARGE or column in named
-            }
+            sheet, [column for column in sheet.columns if name not in LARGE or column in named]
         )
         for name, sheet in payload.tables.items()
         if name != NOT_SHOWN
@@ -68,12 +64,12 @@ def as_html(payload: Payload) -> str:
     )
 
 
-def _by_column(columns: Mapping[str, Sequence[Scalar]]) -> dict[str, object]:
+def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
     """Return a table by column, with each value once: few values fill thousands of rows."""
-    packed = [*map(_each_once, columns.values())]
+    packed = [_each_once(sheet.column(name)) for name in columns]
     values, places = zip(*packed, strict=True) if packed else ((), ())
-    rows = len(next(iter(columns.values()), ()))
-    return {"columns": [*columns], "rows": rows, "values": values, "places": places}
+    rows = len(sheet.answered)
+    return {"columns": columns, "rows": rows, "values": values, "places": places}
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
@@ -127,11 +123,8 @@ def _policy(*scripts: str) -> str:
 
 
 def as_markdown(payload: Payload) -> str:
-    parts = [
-        "# cuDNN sweep report",
-        escaped_line(" · ".join(payload.common)),
-        escaped_line(payload.nothing or ""),
-    ]
+    first = map(escaped_line, [" · ".join(payload.common), payload.nothing or ""])
+    parts = ["# cuDNN sweep report", *first]
     for number, contrast in enumerate(payload.contrasts):
         parts += _contrast(payload.tables["verdicts"], number, contrast)
     if payload.left_out:

@@ -11,8 +11,6 @@ const PANELS = [
   ["open", "At sizes that never end (open loops)"],
 ];
 
-const grouped = (rows, keyOf) => [...Map.groupBy(rows, keyOf).values()];
-
 function svg(name, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -44,8 +42,9 @@ function axisOf(scale) {
   let last = -Infinity;
   for (const tick of [1, ...TICKS].filter((each) => each === 1 || Math.abs(scale(each) - scale(1)) > 3)) {
     const at = scale(tick);
-    const isApart = at - last >= TICK_SHARE * (narrow.matches ? 2 : 1) && Math.abs(at - scale(1)) >= TICK_SHARE;
-    if (tick !== 1 && !(isApart && at >= 2 && at <= 98)) continue;
+    const [apart, edge] = narrow.matches ? [2 * TICK_SHARE, 7] : [TICK_SHARE, 2];
+    const isApart = at - last >= apart && Math.abs(at - scale(1)) >= TICK_SHARE;
+    if (tick !== 1 && !(isApart && at >= edge && at <= 100 - edge)) continue;
     if (tick !== 1) last = at;
     made.append(svg("text", { x: share(at), y: 13, "text-anchor": "middle" }, String(tick)));
   }
@@ -71,15 +70,27 @@ function drawnLine(rows, scale) {
     marks.push(svg("text", { class: row.verdict, x, y, "text-anchor": "middle", "dominant-baseline": "central" }, VERDICTS[row.verdict][0]));
     before = [x, y];
   });
-  const place = rows.length > 1 ? (row) => `${row.place.replace("NVIDIA ", "")}: ` : () => "";
-  const told = rows.map((row) => place(row) + words(row));
-  return element(
-    "div",
-    { class: "line" },
-    cellButton(rows[0], rows.length > 1 ? rows[0].line : rows[0].label),
-    svg("svg", { class: "strip", height: LINE_PX * rows.length, role: "img", "aria-label": told.join("; ") }, ...ground(scale), ...marks),
-    element("span", { class: "told" }, ...told.map((text, number) => element("span", { class: `verdict ${rows[number].verdict}` }, text)))
-  );
+  const texts = rows.map((row) => (rows.length > 1 ? `${placeOf(row)}: ` : "") + words(row));
+  const name = cellButton(rows[0], (differs(rows) ? "≠ " : "") + (rows.length > 1 ? rows[0].line : rows[0].label));
+  const strip = svg("svg", { class: "strip", height: LINE_PX * rows.length, role: "img", "aria-label": texts.join("; ") }, ...ground(scale), ...marks);
+  const results = texts.map((text, number) => element("span", { class: `verdict ${rows[number].verdict}` }, text));
+  return element("div", { class: "line" }, name, strip, element("span", { class: "results" }, ...results));
+}
+
+const placeOf = (row) => row.place.replace("NVIDIA ", "");
+
+// Whether one mark's interval ends before that of another begins.
+function differs(rows) {
+  const known = rows.filter((row) => !isMissing(row.ratio_low));
+  return Math.max(...known.map((row) => row.ratio_low)) > Math.min(...known.map((row) => row.ratio_high));
+}
+
+// How many cells differ between GPUs and versions, which are named.
+function comparison(lines) {
+  const several = lines.filter((line) => line.length > 1);
+  const places = [...new Set(several.flat().map(placeOf))].sort(compare);
+  const text = `${places.join(" · ")}: ${several.filter(differs).length} of ${several.length} cells differ (≠: their intervals do not overlap).`;
+  return several.length ? [element("p", { class: "comparison" }, text)] : [];
 }
 
 // One line in which each cell of the group is a stroke; opened, it has a line for each cell.
@@ -91,27 +102,26 @@ function drawnGroup(lines, scale) {
     return svg("line", { class: row.verdict, x1: x, x2: x, y1: 3, y2: LINE_PX - 3 });
   });
   const counts = Object.keys(VERDICTS).map((verdict) => [rows.filter((row) => row.verdict === verdict).length, verdict]);
-  const told = counts.filter(([count]) => count).map(([count, verdict]) => element("span", { class: `verdict ${verdict}` }, `${shownNumber(count)} ${VERDICTS[verdict]} `));
+  const texts = counts.filter(([count]) => count).map(([count, verdict]) => element("span", { class: `verdict ${verdict}` }, `${shownNumber(count)} ${VERDICTS[verdict]} `));
   const strip = svg("svg", { class: "strip", height: LINE_PX, "aria-hidden": "true" }, ...ground(scale), ...drawn);
-  const made = element("details", {}, element("summary", { class: "line" }, element("span", {}, rows[0].workload), strip, element("span", { class: "told" }, ...told)));
-  const open = () => made.open && made.childElementCount === 1 && made.append(...lines.map((line) => drawnLine(line, scale)));
-  made.addEventListener("toggle", open);
+  const made = lazily([element("span", {}, rows[0].workload), strip, element("span", { class: "results" }, ...texts)], () => lines.map((line) => drawnLine(line, scale)));
+  made.firstChild.className = "line";
   return made;
 }
 
 function drawnPanel(title, rows) {
   const scale = scaleOf(rows);
   const first = (line) => Math.min(...line.map((row) => row.ratio ?? Infinity));
-  const together = grouped(rows, (row) => row.line).flatMap((line) => (line.length > MOST_MARKS ? line.map((row) => [row]) : [line]));
+  const byPlace = grouped(rows, (row) => row.line).map((line) => line.sort((one, other) => compare(one.place, other.place)));
+  const together = byPlace.flatMap((line) => (line.length > MOST_MARKS ? line.map((row) => [row]) : [line]));
   const lines = together.sort((one, other) => compare(first(one), first(other)));
-  const panel = element("div", { class: "panel" }, element("h3", {}, title), axisOf(scale));
+  const panel = element("div", { class: "panel" }, element("h3", {}, title), ...comparison(lines), axisOf(scale));
   if (lines.length <= MOST_OPEN) return panel.append(...lines.map((line) => drawnLine(line, scale))), panel;
   const groups = grouped(lines, ([row]) => row.workload);
   const drawn = (some) => some.map((group) => (group.length > 1 ? drawnGroup(group, scale) : drawnLine(group[0], scale)));
   if (groups.length <= MOST_OPEN) return panel.append(...drawn(groups)), panel;
   const others = groups.slice(ENDS, -ENDS);
-  const button = element("button", { type: "button" }, `Show the ${shownNumber(others.length)} between these`);
-  button.addEventListener("click", () => button.replaceWith(...drawn(others)));
+  const button = buttonOf("", `Show the ${shownNumber(others.length)} between these`, () => button.replaceWith(...drawn(others)));
   panel.append(...drawn(groups.slice(0, ENDS)), button, ...drawn(groups.slice(-ENDS)));
   return panel;
 }

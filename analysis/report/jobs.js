@@ -51,10 +51,6 @@ function shownTime(seconds) {
   return `${shownNumber(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
-function jobRows() {
-  return tables.jobs.filter((row) => row.start === job.start && isShown(row.verdict));
-}
-
 function jobTable(rows) {
   const sorted = rows.sort((one, other) => compare(one.job_ratio, other.job_ratio));
   const shown = sorted.map((row) => ({
@@ -67,11 +63,7 @@ function jobTable(rows) {
     ...["label", "advice", { field: "baseline_time", title: "job with the baseline" }, { field: "candidate_time", title: "with the candidate" }],
     ...[{ field: "saves", title: "candidate saves" }, { field: "job_ratio", title: "ratio" }, { field: "interval", title: "95% interval" }],
   ];
-  const firstCell = (row, text) => {
-    const button = element("button", { type: "button", class: "cell" }, text);
-    button.addEventListener("click", () => showCurve(row.cell));
-    return button;
-  };
+  const firstCell = (row, text) => buttonOf("cell", text, () => showCurve(row.cell));
   const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name for its curve`;
   return tableOf({ caption, columns, rows: shown, firstCell });
 }
@@ -82,14 +74,14 @@ function showJobs() {
   byId("jobs").hidden = !contrast || contrast.name.startsWith("twin");
   if (byId("jobs").hidden) return;
   const query = element("code", {}, contrast.jobs_query.replace("STEPS", job.steps).replace("START", job.start));
-  const rows = jobRows().map((row) => jobAt(row, job.steps));
+  const rows = tables.jobs.filter((row) => row.start === job.start && isShown(row.verdict)).map((row) => jobAt(row, job.steps));
   const unknown = verdicts.length - rows.length;
   const missing = unknown ? [`${shownNumber(unknown)} without an answer for this start.`] : [];
   if (!rows.length) return fill("job-answer", element("p", {}, ...missing, " ", query)), fill("job-list"), (tables.curve = []);
   const tiles = grouped(rows, (row) => row.advice).sort((one, other) => other.length - one.length);
   const list = tiles.map((some) => element("li", { class: `tile advice-${some[0].advice.replace(" ", "-")}` }, element("strong", {}, shownNumber(some.length)), ` ${some[0].advice}`));
   fill("job-answer", element("ul", { class: "tiles", "aria-label": "Cells by advice" }, ...list), element("p", { class: "quiet" }, ...missing, " Exact, with reasons: ", query));
-  fill("job-list", ...(rows.length <= MOST_OPENED ? [jobTable(rows)] : tiles.map((some) => lazily(`${shownNumber(some.length)} cells: ${some[0].advice}`, () => jobTable(some)))));
+  fill("job-list", ...(rows.length <= MOST_OPENED ? [jobTable(rows)] : tiles.map((some) => lazily([`${shownNumber(some.length)} cells: ${some[0].advice}`], () => [jobTable(some)]))));
   const known = rows.some((row) => row.cell === job.cell) ? job.cell : largest(rows).cell;
   setCurve(known);
 }
@@ -105,7 +97,8 @@ function setCurve(cell) {
   tables.curve = rows.flatMap((row) => {
     const { contrast, line } = row.verdict;
     const isAlone = rows.filter((other) => other.verdict.contrast === contrast).length === 1;
-    const config = report.contrasts[contrast].name.replace(/: .* → /, "=") + (isAlone ? "" : line.slice(cells[cell].line.length));
+    const setting = isRace(contrast) ? "" : report.contrasts[contrast].name.replace(/: .* → /, "=");
+    const config = (setting + (isAlone && setting ? "" : line.slice(cells[cell].line.length))).trim();
     const crossing = { crossing: row.break_even_steps, crossing_low: row.break_even_low, crossing_high: row.break_even_high };
     return row.steps.map((steps, place) => ({
       ...jobAt(row, steps),

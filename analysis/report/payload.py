@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cudnn_sweep.analysis.report.cells import shared
 from cudnn_sweep.analysis.report.content import Compared, Content, JudgedCell, effect
+from cudnn_sweep.analysis.report.pages.page import options_of
 from cudnn_sweep.analysis.report.sheets import Sheet, sheets
 from cudnn_sweep.analysis.results.verdicts import (
     CACHES,
@@ -19,7 +20,6 @@ from cudnn_sweep.analysis.results.verdicts import (
     more_blocks,
     payback,
 )
-from cudnn_sweep.analysis.store.location import REFERENCE
 from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.words import change, counted, duration, number, percent
 
@@ -82,10 +82,7 @@ class Payload:
 
 def payload(content: Content) -> Payload:
     nothing = NOTHING_COMPARED if content.cells else NOTHING_STORED
-    where = " ".join(
-        "--reference" if location == str(REFERENCE) else f"--results {shlex.quote(location)}"
-        for location in content.locations
-    )
+    where = options_of(content.locations)
     warned = {name: sum(content.environments[name].to_pylist()) for name in WARNINGS}
     warnings = [f"{counted(n, 'trial')}: {name}." for name, n in warned.items() if n]
     lists = content.environments["resembling_sweeps"].to_pylist()
@@ -131,19 +128,15 @@ def _left_out(content: Content) -> list[str]:
     total = counted(content.failures.num_rows, "trial")
     unshown = sum(cell.trials for cell in content.cells) - content.trials.num_rows
     reasons = [f"{total} did not end well: {failed}."] if failed else []
-    reasons += _gaps(content)
-    reasons += [f"A damaged file: {path}." for path in content.torn_files]
-    if unshown:
-        reasons.append(f"{counted(unshown, 'trial')} of smaller effects are not in this file.")
-    return reasons
-
-
-def _gaps(content: Content) -> list[str]:
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
     not_begun = _not_begun(content)
     cells = f", those of {counted(not_begun, 'cell')} without a block included" if not_begun else ""
     gap = f"{counted(lacking, 'trial')} planned and not recorded{cells}: launch again to resume."
-    return [gap] if lacking > 0 else []
+    reasons += [gap] if lacking > 0 else []
+    reasons += [f"A damaged file: {path}." for path in content.torn_files]
+    if unshown:
+        reasons.append(f"{counted(unshown, 'trial')} of smaller effects are not in this file.")
+    return reasons
 
 
 def _not_begun(content: Content) -> int:

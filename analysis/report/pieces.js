@@ -34,17 +34,13 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-function byId(id) {
-  return document.getElementById(id);
-}
-
-function fill(id, ...children) {
-  byId(id).replaceChildren(...children);
-}
-
-function isMissing(value) {
-  return value === null || value === undefined;
-}
+const byId = (id) => document.getElementById(id);
+const fill = (id, ...children) => byId(id).replaceChildren(...children);
+const folded = (summary, children) => element("details", {}, element("summary", {}, summary), ...children);
+const list = (sentences) => element("ul", {}, ...sentences.map((sentence) => element("li", {}, sentence)));
+const nothing = (text) => element("p", { class: "nothing" }, text);
+const grouped = (rows, keyOf) => [...Map.groupBy(rows, keyOf).values()];
+const isMissing = (value) => value === null || value === undefined;
 
 const threeDigits = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
 
@@ -69,19 +65,17 @@ function columnOf(column) {
   return typeof column === "string" ? { field: column, title: TITLES[column] ?? column.replaceAll("_", " ") } : column;
 }
 
-function folded(summary, children) {
-  return element("details", {}, element("summary", {}, summary), ...children);
-}
-
 // Folded, with a body that is made when it is first opened.
 function lazily(summary, make) {
-  const made = folded(summary, []);
-  made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(make()));
+  const made = element("details", {}, element("summary", {}, ...summary));
+  made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(...make()));
   return made;
 }
 
-function list(sentences) {
-  return element("ul", {}, ...sentences.map((sentence) => element("li", {}, sentence)));
+function buttonOf(kind, text, onClick) {
+  const button = element("button", { type: "button", class: kind }, text);
+  button.addEventListener("click", onClick);
+  return button;
 }
 
 function selectOf(name, title, options, onChange) {
@@ -102,42 +96,29 @@ function tableOf({ caption, columns: shownColumns, rows, firstCell, sorting }) {
 }
 
 function rowOf(row, columns, firstCell) {
-  return element(
-    "tr",
-    {},
-    ...columns.map(({ field }, place) => {
-      const value = row[field];
-      const isInWords = field === "wall_in_words" && value; // with its blocks, or why there is none
-      const text = isInWords ? `${VERDICTS[row.verdict].slice(0, 2)}${value}` : shownValue(value, field);
-      if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
-      const verdict = isInWords ? row.verdict : value;
-      return element("td", { class: verdict in VERDICTS ? `verdict ${verdict}` : typeof value === "number" ? "number" : "text" }, text);
-    })
-  );
+  const values = columns.map(({ field }, place) => {
+    const value = row[field];
+    const isInWords = field === "wall_in_words" && value; // with its blocks, or why there is none
+    const text = isInWords ? `${VERDICTS[row.verdict].slice(0, 2)}${value}` : shownValue(value, field);
+    if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
+    const verdict = isInWords ? row.verdict : value;
+    return element("td", { class: verdict in VERDICTS ? `verdict ${verdict}` : typeof value === "number" ? "number" : "text" }, text);
+  });
+  return element("tr", {}, ...values);
 }
 
 function headOf(column, rows, sorting) {
   const numeric = rows.some((row) => typeof row[column.field] === "number") ? "number" : "text";
   if (!sorting) return element("th", { scope: "col", class: numeric }, column.title);
   const isBy = sorting.field === column.field;
-  const head = element("th", {
-    scope: "col",
-    class: numeric,
-    "aria-sort": isBy ? (sorting.descending ? "descending" : "ascending") : "none",
-  });
-  const button = element("button", { type: "button", class: "sort" }, column.title);
-  button.addEventListener("click", () => sorting.by(column));
-  head.append(button);
-  return head;
+  const order = sorting.descending ? "descending" : "ascending";
+  const button = buttonOf("sort", column.title, () => sorting.by(column));
+  return element("th", { scope: "col", class: numeric, "aria-sort": isBy ? order : "none" }, button);
 }
 
 function compare(one, other) {
   if (isMissing(one) || isMissing(other)) return isMissing(one) - isMissing(other);
-  return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
-}
-
-function nothing(text) {
-  return element("p", { class: "nothing" }, text);
+  return typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other), "en", { numeric: true });
 }
 
 // --- Charts ---

@@ -12,9 +12,7 @@ const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_itera
 
 // --- What is chosen ---
 
-function isFiltered() {
-  return Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
-}
+const isFiltered = () => Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
 
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
@@ -26,43 +24,32 @@ function isShown(row) {
 // --- The table of cells ---
 
 const sorting = {
-  field: "ratio",
-  key: "ratio",
-  descending: false,
+  ...{ field: "ratio", key: "ratio", descending: false },
   by(column) {
     this.descending = this.field === column.field && !this.descending;
     this.field = column.field;
     this.key = SORTED_BY[column.field] ?? column.field;
     showCells();
-    const again = [...document.querySelectorAll("#cell-table .sort")].find((each) => each.textContent === column.title);
-    again.focus();
+    [...document.querySelectorAll("#cell-table .sort")].find((each) => each.textContent === column.title).focus();
   },
 };
 
-function sortedCells() {
-  const rows = tables.verdicts.filter(isShown);
-  const missingLast = (one, other) => {
-    const order = compare(one[sorting.key], other[sorting.key]);
-    const lacks = isMissing(one[sorting.key]) || isMissing(other[sorting.key]);
-    return sorting.descending && !lacks ? -order : order;
-  };
-  return rows.sort(missingLast);
+function missingLast(one, other) {
+  const order = compare(one[sorting.key], other[sorting.key]);
+  const lacks = isMissing(one[sorting.key]) || isMissing(other[sorting.key]);
+  return sorting.descending && !lacks ? -order : order;
 }
 
 function showCells() {
-  const rows = sortedCells();
+  const rows = tables.verdicts.filter(isShown).sort(missingLast);
   const columns = report.shown.filter(({ field }) => tables.verdicts.some((row) => row[field] !== null));
   const caption = `${report.contrasts[chosen.contrast]?.name ?? "No contrast"}: ${shownNumber(rows.length)} cells`;
   const drawn = (some) => tableOf({ caption, columns, rows: some, firstCell: cellButton, sorting });
-  const rest = rows.length > MOST_ROWS ? [lazily(`All ${shownNumber(rows.length)} cells`, () => drawn(rows))] : [];
+  const rest = rows.length > MOST_ROWS ? [lazily([`All ${shownNumber(rows.length)} cells`], () => [drawn(rows)])] : [];
   fill("cell-table", rows.length ? drawn(rows.slice(0, MOST_ROWS)) : nothing("No cell passes the filters."), ...rest);
 }
 
-function cellButton(row, text) {
-  const button = element("button", { type: "button", class: "cell" }, text);
-  button.addEventListener("click", () => showTrials(row.cell));
-  return button;
-}
+const cellButton = (row, text) => buttonOf("cell", text, () => showTrials(row.cell));
 
 // --- A cell's trials ---
 
@@ -72,12 +59,8 @@ function showTrials(cell) {
   const isKnown = (field) => rows.some((row) => row[field] !== null && row[field] !== "");
   const columns = report.tables.trials.columns.filter((field) => field !== "cell" && isKnown(field));
   const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
-  fill(
-    "trial-table",
-    ...kernelsOf(cell),
-    rows.length ? tableOf({ caption, columns, rows }) : element("p", {}, `${caption}, too many for this file.`),
-    element("p", {}, "All of their columns: ", element("code", {}, command))
-  );
+  const table = rows.length ? tableOf({ caption, columns, rows }) : element("p", {}, `${caption}, too many for this file.`);
+  fill("trial-table", ...kernelsOf(cell), table, element("p", {}, "All of their columns: ", element("code", {}, command)));
   byId("trials").focus({ preventScroll: true });
   byId("trials").scrollIntoView({ block: "start" });
 }
@@ -126,41 +109,30 @@ async function showFigure(figure) {
   details.hidden = rows.length === 0;
   details.open = false;
   details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;
-  if (!rows.length) {
-    place.replaceChildren(nothing("Nothing passes the filters here."));
-    return;
-  }
+  if (!rows.length) return place.replaceChildren(nothing("Nothing passes the filters here."));
   const made = await draw(place, specOf(figure, rows), figure);
   views.push(made);
-  made.view.addEventListener("click", (event, item) => {
-    const cell = item?.datum?.cell;
-    if (cell !== undefined) showTrials(cell);
-  });
+  made.view.addEventListener("click", (event, item) => item?.datum?.cell !== undefined && showTrials(item.datum.cell));
 }
 
 function figureElement(figure) {
   const heading = element("h2", { id: `heading-${figure.name}` }, figure.title);
+  const chart = element("div", { id: `chart-${figure.name}`, class: "chart" });
+  const about = element("figcaption", { class: "quiet" }, figure.about);
   const details = element("details", { id: `data-${figure.name}` }, element("summary"), element("div"));
   details.addEventListener("toggle", () => {
     if (details.open) details.lastChild.replaceChildren(tableOf({ caption: figure.title, columns: figure.columns, rows: drawnRows(figure) }));
   });
-  return element(
-    "figure",
-    { "aria-labelledby": heading.id },
-    heading,
-    element("div", { id: `chart-${figure.name}`, class: "chart" }),
-    element("figcaption", { class: "quiet" }, figure.about),
-    details
-  );
+  return element("figure", { "aria-labelledby": heading.id }, heading, chart, about, details);
 }
 
 // --- The answer, the filters, and the rest ---
 
 function showWords() {
   const contrast = report.contrasts[chosen.contrast];
-  const said = (contrast?.sentences ?? []).map((each) => element("p", {}, each));
-  const more = said.splice(FIRST_SENTENCES);
-  fill("words", element("p", { class: "headline" }, contrast?.headline ?? report.nothing), ...said, ...(more.length ? [folded("More", more)] : []));
+  const sentences = (contrast?.sentences ?? []).map((each) => element("p", {}, each));
+  const more = sentences.splice(FIRST_SENTENCES);
+  fill("words", element("p", { class: "headline" }, contrast?.headline ?? report.nothing), ...sentences, ...(more.length ? [folded("More", more)] : []));
   byId("cost").textContent = report.cost;
   const left = [...(contrast?.left_out ?? []), ...report.left_out];
   const warned = report.warnings.length ? [element("h2", {}, "Warnings"), list(report.warnings)] : [];
@@ -171,10 +143,8 @@ function failures() {
   const rows = tables.failures;
   if (!rows.length) return [];
   const columns = ["status", "message", ...report.axes, "benchmark", "started_at", "trial_id"];
-  return [
-    tableOf({ caption: "Failed trials", columns, rows }),
-    element("p", {}, "All of them: ", element("code", {}, report.failures_query)),
-  ];
+  const query = element("p", {}, "All of them: ", element("code", {}, report.failures_query));
+  return [tableOf({ caption: "Failed trials", columns, rows }), query];
 }
 
 function showTiles() {
@@ -223,9 +193,7 @@ function choose(field, value) {
   show();
 }
 
-function titleOf(field) {
-  return field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " ");
-}
+const titleOf = (field) => (field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " "));
 
 // Each environment is a column: there are few of them, and each has many fields.
 function showEnvironment() {
@@ -234,11 +202,8 @@ function showEnvironment() {
   const fields = report.tables.environments.columns.filter((field) => environments.some((each) => each[field] !== null));
   const rows = fields.map((field) => ({ field: columnOf(field).title, ...environments.map((each) => shownValue(each[field], field)) }));
   const columns = [{ field: "field", title: "" }, ...environments.map((each, place) => ({ field: place, title: each.gpu }))];
-  fill(
-    "environment-table",
-    tableOf({ caption: "What measured", columns, rows }),
-    tableOf({ caption: "Sweeps", columns: report.tables.sweeps.columns, rows: tables.sweeps })
-  );
+  const sweeps = tableOf({ caption: "Sweeps", columns: report.tables.sweeps.columns, rows: tables.sweeps });
+  fill("environment-table", tableOf({ caption: "What measured", columns, rows }), sweeps);
 }
 
 function show() {

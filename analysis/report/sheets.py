@@ -42,19 +42,16 @@ SHOWN = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheet:
-    answered: Mapping[str, Sequence[Any]]
-    """Values by column. They become JSON values when they are read, as no format shows them all."""
-
-    @property
-    def columns(self) -> list[str]:
-        return [*self.answered]
+    columns: Sequence[str]
+    answered: Sequence[Row]
+    """Rows whose values become JSON values when they are read, as no format shows all columns."""
 
     @property
     def rows(self) -> list[tuple[Scalar, ...]]:
-        return [*zip(*map(self.column, self.answered), strict=True)]
+        return [*zip(*map(self.column, self.columns), strict=True)]
 
     def column(self, name: str) -> Sequence[Scalar]:
-        values = self.answered[name]
+        values = [row[name] for row in self.answered]
         return values if {*map(type, values)} <= PLAIN else [*map(plain, values)]
 
 
@@ -104,7 +101,7 @@ def plain(value: object) -> Scalar:
 def _sheet(rows: Iterable[Row], without: Collection[str] = ()) -> Sheet:
     listed = list(rows)
     names = [name for name in (listed[0] if listed else ()) if name not in without]
-    return Sheet(answered={name: [row[name] for row in listed] for name in names})
+    return Sheet(columns=names, answered=listed)
 
 
 def _environment(row: Row) -> Row:

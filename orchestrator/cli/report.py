@@ -58,7 +58,10 @@ def report(
     asked = results_asked(results, reference=reference)
     kind: ReportFormat = "json" if json else format
     target = output or Path(f"{page or 'report'}.html")
-    while watch and page is None and kind == "html":
+    if watch and (page or kind != "html"):
+        found = f"--page {page}" if page else f"--format {kind}"
+        raise typer.BadParameter(f"found {found}, allowed: the HTML report", param_hint="--watch")
+    while watch:
         text, answer, is_over = _report(asked, sweep_id, min_effect, kind)
         write_whole(target, text)
         echo(f"{target}: {answer}")
@@ -99,7 +102,7 @@ def _report(
         if is_race(database):
             contrasts = [RACE, *contrasts]
         made = payload(gather(database, results, _followed(contrasts, status), min_effect))
-    ended = made.tables["sweeps"].answered.get("has_ended", [False])
+    ended = [row["has_ended"] for row in made.tables["sweeps"].answered] or [False]
     headline = made.nothing or made.contrasts[0].headline
     return getattr(delivery, f"as_{kind}")(made), headline, all(ended)
 

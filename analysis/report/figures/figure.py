@@ -33,17 +33,12 @@ ROWS: Spec = {"name": "rows"}  # filled by the page: the rows that the reader's 
 TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
 TEXT = TITLE | {"labelColor": colour("ink"), "labelFontSize": 12}
 LINES = {name: colour("line") for name in ("gridColor", "domainColor", "tickColor")}
+AXIS = {"gridOpacity": 0.6, "titlePadding": 8, "titleAnchor": {"expr": "narrow ? 'end' : 'middle'"}}
 LEGEND = {"symbolSize": 80, "orient": "top", "labelLimit": 290}
 STYLE = {
     "font": "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
     "background": "transparent",
-    "axis": TEXT
-    | LINES
-    | {
-        "gridOpacity": 0.6,
-        "titlePadding": 8,
-        "titleAnchor": {"expr": "narrow ? 'end' : 'middle'"},
-    },
+    "axis": {**TEXT, **LINES, **AXIS},
     "legend": TEXT | LEGEND | {"columns": {"expr": "narrow ? 2 : 0"}},
     "view": {"stroke": None},
 }
@@ -124,15 +119,17 @@ def dashed(**encoding: Any) -> Spec:
 
 
 def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
-    """Return a layer with a point for each row; a click on it shows the trials of the row's cell."""
+    """Return a layer with a mark of its verdict for each row; a click on it shows the trials of the row's cell."""
     size = {"expr": "dense ? 22 : 85"}
     mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
-    return marks(mark, transform, **LABEL, **encoding)
+    looks = {"color": by_verdict("color"), "shape": by_verdict("shape")}
+    return marks(mark, transform, **LABEL, **looks, **encoding)
 
 
-def log_scaled(name: str, title: str, **axis: Any) -> Spec:
+def log_scaled(name: str, title: str, domain: Sequence[Any] = (), **axis: Any) -> Spec:
     """Return the encoding of a field of numbers above zero on a logarithmic scale."""
-    scale = {"type": "log", "nice": False, "padding": 14}
+    ends = {"domain": domain} if domain else {"padding": 14}
+    scale = {"type": "log", "nice": False, **ends}
     axis = {"format": "~g", "labelOverlap": "greedy", **axis}
     return quantity(name, title=title, scale=scale, axis=axis)
 

@@ -1,32 +1,26 @@
 """The chart of a job's time against its steps, for each config that was measured in one cell."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from cudnn_sweep.analysis.report.figures.figure import (
-    Figure,
-    Spec,
-    dashed,
-    drawing,
-    log_scaled,
-    marks,
-    nominal,
-    quantity,
-)
+from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import CATEGORIES
 
-CONFIG = nominal("config", title=None, scale={"range": CATEGORIES})
-LINE = nominal("key")  # a config of several sweeps has several
-ON_LINE = {"y": {"datum": 1}, "color": CONFIG}  # where the times with both are equal
+LEGEND = {"columns": {"expr": "narrow ? 1 : 3"}, "labelLimit": 330}
+CONFIG = vega.nominal("config", title=None, scale={"range": CATEGORIES}, legend=LEGEND)
+KEY = vega.nominal("key")  # a config of several sweeps has several
+OF_CONFIG: vega.Spec = {"color": CONFIG, "detail": KEY}
+ON_LINE: vega.Spec = {"y": {"datum": 1}, "color": CONFIG}  # where the times with both are equal
 REACH = [{"expr": "1 / reach"}, {"expr": "reach"}]
+STEPS = vega.log_scaled("steps", "steps of the job", [100, 1e6], format="~s", grid=True)
+RATIO = vega.log_scaled("job_ratio", "job's time / with the baseline", REACH, grid=True)
+INTERVAL: vega.Spec = {"y": vega.quantity("job_low"), "y2": {"field": "job_high"}}
+CROSSINGS: vega.Spec = {"x": vega.quantity("crossing_low"), "x2": {"field": "crossing_high"}}
+AREA = {"type": "area", "opacity": 0.18, "clip": True}
+CURVE = {"type": "line", "clip": True, "point": {"size": 36, "tooltip": True}}
+RULE = {"type": "rule", "strokeWidth": 4, "opacity": 0.6, "clip": True}
+DOT = {"type": "point", "filled": True, "size": 90, "opacity": 1, "clip": True}
+BOTH_KNOWN = {"filter": "isValid(datum.crossing_low) && isValid(datum.crossing_high)"}
+KNOWN = {"filter": "isValid(datum.crossing)"}
 
-
-def _log(name: str, title: str, domain: Sequence[Any], written: str) -> Spec:
-    scale = {"type": "log", "domain": domain, "nice": False}
-    return log_scaled(name, title, format=written, grid=True) | {"scale": scale}
-
-
-JOBS = Figure(
+JOBS = vega.Figure(
     place=5,
     name="jobs",
     title="A job's time by its steps",
@@ -36,44 +30,14 @@ JOBS = Figure(
     table="curve",
     needs=["job_ratio"],
     columns=[
-        "config",
-        "steps",
-        "job_ratio",
-        "job_low",
-        "job_high",
-        "baseline_time",
-        "candidate_time",
-        "advice",
+        *("config", "steps", "job_ratio", "job_low", "job_high"),
+        *("baseline_time", "candidate_time", "advice"),
     ],
-    drawing=drawing(
-        dashed(y={"datum": 1}),
-        marks(
-            {"type": "area", "opacity": 0.18, "clip": True},
-            x=quantity("steps"),
-            y=quantity("job_low"),
-            y2={"field": "job_high"},
-            color=CONFIG,
-            detail=LINE,
-        ),
-        marks(
-            {"type": "line", "clip": True, "point": {"size": 36, "tooltip": True}},
-            x=_log("steps", "steps of the job", [100, 1e6], "~s"),
-            y=_log("job_ratio", "job's time / with the baseline", REACH, "~g"),
-            color=CONFIG,
-            detail=LINE,
-        ),
-        marks(
-            {"type": "rule", "strokeWidth": 4, "opacity": 0.6, "clip": True},
-            [{"filter": "isValid(datum.crossing_low) && isValid(datum.crossing_high)"}],
-            x=quantity("crossing_low"),
-            x2={"field": "crossing_high"},
-            **ON_LINE,
-        ),
-        marks(
-            {"type": "point", "filled": True, "size": 90, "opacity": 1, "clip": True},
-            [{"filter": "isValid(datum.crossing)"}],
-            x=quantity("crossing"),
-            **ON_LINE,
-        ),
+    drawing=vega.drawing(
+        vega.dashed(y={"datum": 1}),
+        vega.marks(AREA, x=vega.quantity("steps"), **INTERVAL, **OF_CONFIG),
+        vega.marks(CURVE, x=STEPS, y=RATIO, **OF_CONFIG),
+        vega.marks(RULE, [BOTH_KNOWN], **CROSSINGS, **ON_LINE),
+        vega.marks(DOT, [KNOWN], x=vega.quantity("crossing"), **ON_LINE),
     ),
 )

@@ -1,15 +1,8 @@
 """The chart of peak memory against time, both as candidate / baseline."""
 
-from cudnn_sweep.analysis.report.figures.figure import (
-    Figure,
-    by_verdict,
-    dashed,
-    drawing,
-    log_scaled,
-    points,
-)
+from cudnn_sweep.analysis.report.figures import figure as vega
 
-MEMORY = Figure(
+MEMORY = vega.Figure(
     place=50,
     name="memory",
     title="Memory against speed",
@@ -21,14 +14,12 @@ MEMORY = Figure(
         *("label", "memory_ratio", "baseline_peak_reserved_bytes"),
         *("candidate_peak_reserved_bytes", "ratio", "verdict"),
     ],
-    drawing=drawing(
-        dashed(x={"datum": 1}),
-        dashed(y={"datum": 1}),
-        points(
-            x=log_scaled("ratio", "time, candidate / baseline", grid=True),
-            y=log_scaled("memory_ratio", "peak memory, candidate / baseline", grid=True),
-            color=by_verdict("color"),
-            shape=by_verdict("shape"),
+    drawing=vega.drawing(
+        vega.dashed(x={"datum": 1}),
+        vega.dashed(y={"datum": 1}),
+        vega.points(
+            x=vega.log_scaled("ratio", "time, candidate / baseline", grid=True),
+            y=vega.log_scaled("memory_ratio", "peak memory, candidate / baseline", grid=True),
         ),
     ),
 )

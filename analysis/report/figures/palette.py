@@ -25,6 +25,9 @@ COLOURS = {
     "c2": ("#c2410c", "#ff9a62"),
     "c3": ("#1f7a4d", "#6fcf97"),
     "c4": ("#7a3fb0", "#c39bf0"),
+    "c5": ("#8a6d1a", "#dcb95a"),
+    "c6": ("#a3123f", "#ff7fa3"),
+    "c7": ("#0f7f86", "#5fd0d6"),
     "c8": ("#5b6470", "#a2abb6"),
 }
 """Colours in the light and dark theme. Colour-blind people can tell verdicts apart; `less_3` is fast, `more_3` slow."""
@@ -39,7 +42,7 @@ def colour(name: str) -> str:
 
 
 STEPS = [colour(name) for name in COLOURS if name.startswith(("less", "same", "more"))]
-CATEGORIES = [colour(f"c{n}") for n in range(1, 5)]
+CATEGORIES = [colour(f"c{n}") for n in range(1, 9)]
 
 
 def css() -> str:

@@ -2,16 +2,7 @@
 
 import json
 
-from cudnn_sweep.analysis.report.figures.figure import (
-    TOOLTIP,
-    Figure,
-    calculate,
-    drawing,
-    line_each,
-    marks,
-    nominal,
-    quantity,
-)
+from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import colour
 
 KINDS = {
@@ -19,12 +10,14 @@ KINDS = {
     "slowed": ("below 95% of its highest clock", colour("inconclusive")),
     "counts": ("at its clock, or unknown", colour("less_3")),
 }
-KIND = calculate(
+WORDS, TONES = (list(parts) for parts in zip(*KINDS.values(), strict=True))
+KIND = vega.calculate(
     kind="datum.status !== 'ok' || test(/throttled|shared_gpu/, datum.warnings || '') ? 'left_out' "
     ": isValid(datum.sm_clock_mhz) && datum.sm_clock_mhz < 0.95 * datum.max_sm_clock_mhz ? 'slowed' : 'counts'",
-    said=f"({json.dumps({name: words for name, (words, _) in KINDS.items()})})[datum.kind]",
+    said=f"({json.dumps(dict(zip(KINDS, WORDS, strict=True)))})[datum.kind]",
 )
-TIME_LINE = Figure(
+MINUTES = {"title": "minutes since the launch's first trial", "axis": {"orient": "top"}}
+TIME_LINE = vega.Figure(
     place=80,
     name="time_line",
     title="Trials in time, by GPU",
@@ -37,30 +30,15 @@ TIME_LINE = Figure(
         *("steady_wall_ms", "from_minute", "to_minute", "ran_on"),
     ],
     rows="ran_on",
-    drawing=drawing(
-        marks(
-            {
-                "type": "bar",
-                "height": 14,
-                "cursor": "pointer",
-            },
+    drawing=vega.drawing(
+        vega.marks(
+            {"type": "bar", "height": 14, "cursor": "pointer"},
             KIND,
-            x=quantity(
-                "from_minute",
-                title="minutes since the launch's first trial",
-                axis={"orient": "top"},
-            ),
+            x=vega.quantity("from_minute", **MINUTES),
             x2={"field": "to_minute"},
-            y=line_each("ran_on"),
-            color=nominal(
-                "said",
-                title=None,
-                scale={
-                    "domain": [words for words, _ in KINDS.values()],
-                    "range": [tone for _, tone in KINDS.values()],
-                },
-            ),
-            **TOOLTIP,
+            y=vega.line_each("ran_on"),
+            color=vega.nominal("said", title=None, scale={"domain": WORDS, "range": TONES}),
+            **vega.TOOLTIP,
         ),
     ),
 )

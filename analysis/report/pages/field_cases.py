@@ -32,15 +32,9 @@ MB = 1e6
 
 
 def entry(row: Mapping[str, Any]) -> Entry:
-    then = ", ".join(
-        f"{label} {row[column]}".strip()
-        for label, column in (
-            (_framework(row["torch_then"]), "torch_then"),
-            ("cuDNN", "cudnn_then"),
-            ("on", "gpu_then"),
-        )
-        if row[column] and row[column] != "unstated"
-    )
+    labels = {"torch_then": _framework(row["torch_then"]), "cudnn_then": "cuDNN", "gpu_then": "on"}
+    known = [name for name in labels if row[name] and row[name] != "unstated"]
+    routes = filter(None, dict.fromkeys((row["baseline_routes"], row["candidate_routes"])))
     has_script = row["workload"] == "conv" and row["regime"] == "fixed"
     return Entry(
         name=row["case_id"],
@@ -53,8 +47,8 @@ def entry(row: Mapping[str, Any]) -> Entry:
             "today": _today(row),
             "cause": row["cause"],
             "because": row["because"],
-            "routes": _two(row["baseline_routes"], row["candidate_routes"]),
-            "then": then,
+            "routes": " → ".join(routes),
+            "then": ", ".join(f"{labels[name]} {row[name]}".strip() for name in known),
             "assumed": row["assumed"],
             "measured on": row["gpu"],
         },
@@ -88,12 +82,6 @@ def _today(row: Mapping[str, Any]) -> str | None:
     scale = MB if row["measure"] == "memory" else 1
     sides = " → ".join(number(row[f"{side}_value"] / scale) for side in ("baseline", "candidate"))
     return f"{UNITS[row['measure']]}: {sides}, ratio {value}"
-
-
-def _two(baseline: str | None, candidate: str | None) -> str | None:
-    if candidate is None or baseline == candidate:
-        return baseline
-    return f"{baseline} → {candidate}"
 
 
 FIELD_CASES = Page(

@@ -62,9 +62,10 @@ def _article(entry: Entry, role: str) -> str:
     if entry.command:
         terms.append(f"<dt>see it</dt><dd><code>{escape(entry.command)}</code></dd>")
     unfolded, folded = map("".join, _parted(terms, entry.unfolded))
+    more = f"<details><summary>more</summary><dl>{folded}</dl></details>" if folded else ""
     return (
         f'<article class="{role}"><h3>{name} <span>{escape(entry.said)}</span></h3>\n'
-        f"<dl>{unfolded}</dl>{_details(folded)}{_table(entry.figures)}</article>"
+        f"<dl>{unfolded}</dl>{more}{_table(entry.figures)}</article>"
     )
 
 
@@ -72,10 +73,6 @@ def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str
     """Split lines into the first `unfolded` ones, shown at once, and the rest; None shows all."""
     count = len(lines) if unfolded is None else unfolded
     return lines[:count], lines[count:]
-
-
-def _details(terms: str) -> str:
-    return f"<details><summary>more</summary><dl>{terms}</dl></details>" if terms else ""
 
 
 def _facts(entry: Entry) -> list[tuple[str, str]]:
@@ -126,10 +123,6 @@ def as_json(shown: Shown) -> str:
         {"name": entry.name, "said": entry.said, "group": entry.group, "facts": dict(_facts(entry))}
         for entry in shown.entries
     ]
-    content = {
-        "page": shown.page.name,
-        "counts": shown.counts(),
-        "entries": entries,
-        "rows": shown.rows,
-    }
+    content = {"page": shown.page.name, "counts": shown.counts(), "entries": entries}
+    content["rows"] = shown.rows
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

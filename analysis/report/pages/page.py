@@ -97,18 +97,21 @@ def show(page: Page, database: Database, locations: Sequence[str], sweep_id: str
         for row in rows
         if row.get("gpu") is not None and row["driver"] is not None
     }
-    options = [
-        "--reference" if location == str(REFERENCE) else f"--results {quote(location)}"
-        for location in locations
-    ]
-    if sweep_id is not None:
-        options += ["--sweep-id", quote(sweep_id)]
+    of_sweep = "" if sweep_id is None else f" --sweep-id {quote(sweep_id)}"
     return Shown(
         page=page,
         location=", ".join(locations),
         measured=sorted(measured),
-        entries=page.entries(rows, " ".join(options)),
+        entries=page.entries(rows, options_of(locations) + of_sweep),
         rows=rows,
+    )
+
+
+def options_of(locations: Sequence[str]) -> str:
+    """Return the options that make a command read these results."""
+    return " ".join(
+        "--reference" if location == str(REFERENCE) else f"--results {quote(location)}"
+        for location in locations
     )
 
 

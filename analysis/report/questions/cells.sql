@@ -18,7 +18,7 @@ from (
         median(calibration_copy_gbps) as copy_gbps,
         count(*) as trials
     from records
-    where status <> 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
+    where status <> 'raced_out'
     group by cell_id, env_hash, software_hash, workload_hash
 ) as counted
 inner join named_cells() as named on counted.cell_id = named.cell_id

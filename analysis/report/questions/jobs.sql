@@ -14,14 +14,10 @@ with jobs as materialized (
 )
 
 select
-    cell_id,
-    env_hash,
-    software_hash,
-    workload_hash,
-    other_settings,
-    loop_kind,
-    in_turns,
-    start, -- noqa: RF04
+    columns([
+        'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
+        'in_turns', 'start'
+    ]),
     $field || ': ' || $baseline || ' → ' || $candidate as contrast,
     any_value(to_baseline) as baseline_word,
     string_agg(job_steps, ' ' order by steps) as steps,
@@ -30,9 +26,7 @@ select
     string_agg(format('{:.6g}', whole_candidate_ms / 1000), ' ' order by steps) as candidate_s,
     string_agg(format('{:.6g}', mean_ratio_low), ' ' order by steps) as ratio_low,
     string_agg(format('{:.6g}', mean_ratio_high), ' ' order by steps) as ratio_high,
-    any_value(break_even_steps) as break_even_steps,
-    any_value(break_even_low) as break_even_low,
-    any_value(break_even_high) as break_even_high
+    any_value(columns(['break_even_steps', 'break_even_low', 'break_even_high']))
 from jobs
 where whole_baseline_ms is not null and whole_candidate_ms is not null
 group by all

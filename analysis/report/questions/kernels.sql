@@ -6,9 +6,7 @@ with launched as (
         settings as config,
         unnest(list_filter(kernels, lambda item: item.kind = 'convolution')) as kernel
     from records
-    where
-        status = 'ok' and list_contains(string_split($cell_ids, ','), cell_id)
-        and ($sweep_id is null or sweep_id glob $sweep_id)
+    where status = 'ok' and list_contains(string_split($cell_ids, ','), cell_id)
 )
 
 select -- noqa: disable=AL09,RF03,RF04,ST06

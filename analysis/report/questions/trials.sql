@@ -31,8 +31,5 @@ select -- noqa: ST06
     started_at,
     message
 from records
-where
-    list_contains(string_split($cell_ids, ','), cell_id)
-    and status <> 'raced_out'
-    and ($sweep_id is null or sweep_id glob $sweep_id)
+where status <> 'raced_out' and list_contains(string_split($cell_ids, ','), cell_id)
 order by cell_id, env_hash, software_hash, started_at, trial_id

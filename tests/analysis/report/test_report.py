@@ -23,7 +23,7 @@ from cudnn_sweep.analysis.report.delivery import (
 )
 from cudnn_sweep.analysis.report.payload import Payload, payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet, plain
-from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.results.contrast import RACE, Contrast
 from cudnn_sweep.analysis.store.schema import axes
 from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair, make_record
@@ -133,6 +133,12 @@ def test_a_watched_report_is_written_until_the_sweep_has_ended(
     assert '"trial-2-true"' in page.read_text()
 
 
+@pytest.mark.parametrize("other", ["--page claims", "--json"])
+def test_watching_anything_but_the_report_as_a_page_is_a_mistake(store: Store, other: str) -> None:
+    refused = _report(store, "--watch", *other.split())
+    assert refused.exit_code == 2 and "allowed: the HTML report" in refused.output
+
+
 @pytest.mark.slow
 def test_what_a_failed_trial_printed_is_on_no_page(store: Store) -> None:
     """A page is shared, and nobody has looked at what a user's code prints."""
@@ -240,6 +246,21 @@ def test_a_race_compares_its_best_config_and_has_no_cell_of_what_was_raced_out(
     sheet = report["tables"]["verdicts"]
     named = [row[sheet["columns"].index("label")] for row in sheet["rows"]]
     assert {name.partition(" ")[2] for name in named[:2]} >= {"benchmark=false"}
+
+
+def test_stages_of_a_race_that_differ_in_the_best_config_have_names_of_their_own(
+    store: Store,
+) -> None:
+    for stage, deterministic in (("first", False), ("second", True)):
+        for block in range(3):
+            other, best = make_pair(block, 10.0, 8.0 + block / 1000, sweep_id=stage)
+            store.write(other, replace(best, deterministic=deterministic))
+    with open_database(store) as database:
+        content = gather(database, [store.location], [RACE], 0.03)
+    assert {cell.label.partition(" ")[2] for cell in content.compared[0].cells} == {
+        "benchmark=false beside benchmark=true",
+        "benchmark=false beside benchmark=true deterministic=true",
+    }
 
 
 def _column(found: Payload, table: str, name: str) -> list[object]:

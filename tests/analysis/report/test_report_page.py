@@ -123,7 +123,7 @@ def test_search_finds_cells_by_words_of_their_names(page: Browser) -> None:
 
 def test_an_interval_lies_in_order_and_names_itself(page: Browser) -> None:
     """1.2 lies right of the band, 0.4 left of it; the axis ends at the largest ratio."""
-    assert page.text(f"{LINES}:nth-child(3) .told") == "0.400 (0.400 to 0.400) ◀ helps"
+    assert page.text(f"{LINES}:nth-child(3) .results") == "0.400 (0.400 to 0.400) ◀ helps"
     places = page.evaluate(
         "[...document.querySelectorAll('#chart-effect .line:not(.axis)')].map((line) => "
         "['.band', 'text'].map((part) => parseFloat(line.querySelector(part).getAttribute('x'))))"
@@ -224,6 +224,39 @@ def test_what_a_reader_needs_is_in_the_markup(page: Browser) -> None:
     )
     assert page.evaluate("[...document.querySelectorAll('table')].every((each) => each.caption)")
     assert page.evaluate("document.querySelectorAll('h1').length") == 1
+
+
+def test_sweeps_of_two_versions_share_a_line_for_each_cell(
+    browser: Browser, tmp_path: Path
+) -> None:
+    store = open_store(str(tmp_path / "results"))
+    newer = {"torch": "2.12.0", "software_hash": "b" * 16, "sweep_id": "after"}
+    for cell, ratios in {"alike": (0.5, 0.5), "turned": (0.8, 1.1)}.items():
+        for ratio, version in zip(ratios, ({}, newer), strict=True):
+            changes = {"precision": "fp16" if cell == "alike" else "fp32", **version}
+            for block in range(4):
+                for record in make_pair(block, 10.0, 10.0 * ratio + block / 1000, **changes):
+                    store.write(in_cell(record, cell))
+    with open_database(store) as database:
+        content = gather(database, [store.location], [BENCHMARK], 0.03)
+    file = tmp_path / "report.html"
+    file.write_text(as_html(payload(content)))
+    browser.open(file)
+    assert browser.text("#chart-effect .comparison") == (
+        "torch 2.11.0 · torch 2.12.0: 1 of 2 cells differ (≠: their intervals do not overlap)."
+    )
+    assert browser.evaluate(
+        f"[...document.querySelectorAll('{LINES} button.cell')].map((each) => each.textContent)"
+    ) == ["vgg_256_56 fp16", "≠ vgg_256_56 fp32"]
+    turned = browser.evaluate(
+        f"[...document.querySelectorAll('{LINES}:last-child .results span')].map((each) => each.textContent)"
+    )
+    assert isinstance(turned, list)
+    assert [text.split(" (")[0] for text in turned] == [
+        "torch 2.11.0: 0.800",
+        "torch 2.12.0: 1.100",
+    ]
+    assert browser.count(f"{LINES}:last-child .join") == 1
 
 
 def test_a_narrow_screen_scrolls_down_alone(browser: Browser, report: Path) -> None:
