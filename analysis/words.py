@@ -27,7 +27,7 @@ def figure(value: float) -> str:
 
 
 def given(value: float) -> str:
-    """Return a value as a person types it: up to four significant digits, from 1000 on a whole number."""
+    """Return a value as a person types it: up to four significant digits; whole numbers from 1000 on."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -94,7 +94,7 @@ class Context:
             return function(inputs)
 
     def _executed(self, function: Callable[[Any], T]) -> Callable[[Any], T]:
-        """Return `function`, compiled if the execution compiles. The rest of the step and watchers stay as written."""
+        """Return `function`, compiled if the execution compiles. The rest of the step stays as written."""
         keywords = EXECUTIONS[self.execution].compiled
         if keywords is None or self.reference:
             return function

@@ -83,7 +83,7 @@ where
 
 
 def _shown(name: str) -> str:
-    """Return SQL for one column of a cell as text; a list of sizes becomes 8x3x224x224."""
+    """Return SQL for a cell's value in one column; a list of sizes becomes 8x3x224x224."""
     is_list = pa.types.is_list(arrow_schema().field(name).type)
     return f"array_to_string(any_value({name}), 'x')" if is_list else f"any_value({name})"
 

@@ -266,7 +266,7 @@ class Remeasured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """A night's fresh trials of its candidates, with its own software and, if there is one, the last good software."""
+    """Trials that judge a night's suspected changes, under its own software and, if set, the last good one."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]

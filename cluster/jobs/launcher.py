@@ -215,7 +215,7 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
 
 
 def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
-    """Return the launch file's content for `ray up`: every Ray needs a token, and each node gets the file `token`."""
+    """Return the launch file's content for `ray up`: Ray asks for a token, and each node gets the file `token`."""
     config = copy.deepcopy(dict(ray_part))
     before = _changed_part(ray_part)
     for key in START_COMMANDS:

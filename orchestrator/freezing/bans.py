@@ -1,4 +1,4 @@
-"""`sweep bans`: compares cells in turns: without bans and with a ban of each engine that they take."""
+"""`sweep bans`: times each cell without bans, and with each engine that it takes banned, in turns."""
 
 from collections import Counter
 from collections.abc import Iterable

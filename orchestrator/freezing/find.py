@@ -210,7 +210,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of plans slower than BEST times the fastest plan, unless a ban also hits a better plan."""
+    """Return bans of plans never within BEST × the fastest time, but no ban that hits a plan within it."""
     best = {
         plan
         for operation in operations

@@ -172,7 +172,7 @@ class Answered:
     def of(
         cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
     ) -> Self:
-        """Return what was found, beside what the trials of these configs recorded."""
+        """Return `found` with what the trials of these configs recorded."""
         failures = [failure for row in configs for failure in row.failures or ()]
         warnings = {name for row in configs for name in row.warnings or ()}
         return cls(

@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
 
 
 def one_input(texts: Sequence[str]) -> Shape | None:
-    """Return the sizes of `--input`, if given. Raises SpecError, or BadParameter if repeated."""
+    """Return the sizes of `--input`. Raises SpecError if invalid, BadParameter if repeated."""
     try:
         shapes = [none_empty(parse_sizes(text)) for text in texts]
     except ValueError as error:

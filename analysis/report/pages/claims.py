@@ -86,7 +86,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield each condition with its counts and ranges as text: conditions with counts first, large before small."""
+    """Yield each condition, with any counts and its ranges as text: sorted by having counts, then most rows."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
