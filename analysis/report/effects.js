@@ -70,7 +70,7 @@ function drawnLine(rows, scale) {
     marks.push(svg("text", { class: row.verdict, x, y, "text-anchor": "middle", "dominant-baseline": "central" }, VERDICTS[row.verdict][0]));
     before = [x, y];
   });
-  const texts = rows.map((row) => (rows.length > 1 ? `${placeOf(row)}: ` : "") + words(row));
+  const texts = rows.map((row) => (rows.length > 1 && row.place ? `${placeOf(row)}: ` : "") + words(row));
   const name = cellButton(rows[0], (differs(rows) ? "≠ " : "") + (rows.length > 1 ? rows[0].line : rows[0].label));
   const strip = svg("svg", { class: "strip", height: LINE_PX * rows.length, role: "img", "aria-label": texts.join("; ") }, ...ground(scale), ...marks);
   const results = texts.map((text, number) => element("span", { class: `verdict ${rows[number].verdict}` }, text));
@@ -87,7 +87,7 @@ function differs(rows) {
 
 // How many cells differ between GPUs and versions, which are named.
 function comparison(lines) {
-  const several = lines.filter((line) => line.length > 1);
+  const several = lines.filter((line) => new Set(line.map(placeOf)).size > 1);
   const places = [...new Set(several.flat().map(placeOf))].sort(compare);
   const text = `${places.join(" · ")}: ${several.filter(differs).length} of ${several.length} cells differ (≠: their intervals do not overlap).`;
   return several.length ? [element("p", { class: "comparison" }, text)] : [];

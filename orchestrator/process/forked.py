@@ -259,8 +259,11 @@ class Forked:
         """Return status and message. With several ranks, the message names the failed rank."""
         reply, rank = self._reply, 0
         if self._fault is not None and (reply is None or reply.status != "ok"):
-            rank, fault = self._fault
-            reply, wait_status = (fault, 0) if isinstance(fault, Reply) else (None, fault)
+            failed, fault = self._fault
+            if not isinstance(fault, Reply):
+                rank, reply, wait_status = failed, None, fault
+            elif reply is None or fault.ended_at < reply.ended_at:
+                rank, reply, wait_status = failed, fault, 0
         status, message = self._judge_rank(reply, wait_status)
         if self._followers and message is not None and not self._timed_out:
             message = f"rank {rank} of {len(self._followers) + 1}: {message}"
@@ -385,6 +388,7 @@ def _work(
         out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in _text(error)
         reply.status = "out_of_memory" if out else "error"
         reply.message = _describe(error) + _hint(job, error)
+    reply.ended_at = monotonic()
     return reply
 
 

@@ -109,6 +109,8 @@ class Reply:
     """Whether an error is a mistake in the request, not in the user's code."""
     imported: list[str] = field(default_factory=list)
     """Modules that the process had to import; the server should preload them."""
+    ended_at: float = 0.0
+    """Seconds of the host's monotonic clock at which the work ended or failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,7 @@
 """Levers: the settings that `sweep advise` races, the configs of each stage, and the lines to paste."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import TypeAlias
 
 from cudnn_sweep.analysis.engine.settings import besides_usual
@@ -144,8 +145,10 @@ def next_configs(
         quick = [single for single in singles if not _compiles(single)]
         return [OWN, *(quick or singles)][:MOST]
     timed = {changes: row for changes, row in rows.items() if row is not None}
-    own_ms = min((row.baseline_ms for row in timed.values()), default=0.0)
-    times = {OWN: own_ms} | {changes: row.candidate_ms for changes, row in timed.items()}
+    own_ms = [row.baseline_ms for row in timed.values()]
+    times = {OWN: median(own_ms or [0.0])} | {
+        changes: row.candidate_ms for changes, row in timed.items()
+    }
     best = min(times, key=times.__getitem__)
     failed = {changes[0] for changes, row in rows.items() if row is None and len(changes) == 1}
     alone = [

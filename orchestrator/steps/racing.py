@@ -117,7 +117,9 @@ class Raced(Answered):
         if self.idle > IDLE:
             yield "GPU", f"idle for {percent(self.idle)} of your step: the CPU holds it back"
         if self.advice is not None:
-            yield from self.facts_of(self.advice)
+            is_sure = self.said != UNDECIDED and self.advice.is_for_candidate
+            facts = self.facts_of(self.advice)
+            yield from (fact for fact in facts if is_sure or fact[0] != "Because")
             if self.advice.baseline_results:
                 same = "the same as" if _keeps_bits(self.advice) else "other than"
                 yield "Bits", f"{same} your config's"
@@ -204,10 +206,10 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     def is_unfinished(name: str) -> bool:
         """Return whether a stored race with the levers, hardware and software of this command has anything left."""
         states = {state.sweep_id: state for state in store.sweeps()}
-        for _, planned in stages(name):
+        for stage, (_, planned) in enumerate(stages(name), 1):
             state = states.get(planned.request.options.sweep_id or "")
             if state is None:
-                return True
+                return stage > 1
             if state.plan_hash != planned.chosen.plan_hash or differs(state, planned):
                 return False
             if lacks(store, state, planned.chosen):
@@ -275,16 +277,23 @@ def stored_names(store: Store, options: AdviseOptions) -> list[str]:
 
 
 def stored_race(options: AdviseOptions) -> Raced | None:
-    """Return what the newest stored race of this step measured; None if there is none."""
+    """Return what the newest race of this step measured about the levers that the options name; None if none did."""
     store = open_store(options.location)
-    names = stored_names(store, options)
-    return raced(options, store, f"{names[0]}-*") if names else None
+    for name in stored_names(store, options):
+        found = raced(options, store, f"{name}-*")
+        if not found.advices and not found.out:
+            continue
+        tried = {text for changes in [*found.advices, *found.out] for _, text in changes}
+        texts = [text for of_lever in named_values(options).values() for text in of_lever]
+        left_out = {text: "not raced" for text in texts if text not in tried}
+        return replace(found, left_out=left_out)
+    return None
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
     """Return the seconds of a job of so many steps (default: of the job asked about), its start included, by config.
 
-    The user's own time is from the blocks with the config of the shortest job.
+    The user's own time is from the blocks with the config that has most.
     """
 
     def job_s(row: Advice, side: str) -> float:
@@ -293,8 +302,8 @@ def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Cha
         return float(values[f"{side}_s"] + more * values[f"{side}_ms"] / 1000)
 
     jobs = {changes: job_s(row, "candidate") for changes, row in rows.items()}
-    fastest = [rows[changes] for changes in sorted(jobs, key=jobs.__getitem__)]
-    return {OWN: job_s(fastest[0], "baseline") if fastest else 0.0} | jobs
+    most = max(rows.values(), key=lambda row: row.blocks, default=None)
+    return {OWN: job_s(most, "baseline") if most else 0.0} | jobs
 
 
 def chosen(jobs: Mapping[Changes, float]) -> Changes:

@@ -125,3 +125,13 @@ def test_a_rank_that_misses_rank_0_is_to_blame_only_if_rank_0_replied_too(
         child._watch_followers()
     os.close(child._pidfd)
     assert child._fault == (None if blamed is None else (blamed, reply))
+
+
+@pytest.mark.parametrize(("own_end", "other_end", "blamed"), [(5.0, 6.0, 0), (6.0, 5.0, 1)])
+def test_of_two_ranks_that_replied_the_one_that_failed_first_is_to_blame(
+    child: Any, own_end: float, other_end: float, blamed: int
+) -> None:
+    child._followers = [SimpleNamespace(rank=1)]
+    child._reply = Reply(status="out_of_memory", message="why", ended_at=own_end)
+    child._fault = (1, Reply(status="out_of_memory", message="why", ended_at=other_end))
+    assert child._judge(0) == ("out_of_memory", f"rank {blamed} of 2: why")

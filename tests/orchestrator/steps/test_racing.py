@@ -30,7 +30,7 @@ from cudnn_sweep.orchestrator.steps.levers import (
     lines_of,
     next_configs,
 )
-from cudnn_sweep.orchestrator.steps.racing import _failed
+from cudnn_sweep.orchestrator.steps.racing import _failed, jobs_s
 from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
@@ -265,6 +265,17 @@ def test_a_race_that_was_cut_goes_on(tmp_path: Path) -> None:
 def test_unknown_names_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         answered(machine(), **changes)
+
+
+def test_jobs_of_all_lengths_have_one_time_of_the_users_own_config() -> None:
+    """It is from the config that has most blocks, here not that of the shortest job."""
+    long = SimpleNamespace(blocks=4, job_steps=100)
+    long_times = {"baseline_s": 1.0, "baseline_ms": 10.0, "candidate_s": 0.8, "candidate_ms": 8.0}
+    vars(long).update(long_times)
+    short = SimpleNamespace(**vars(long) | {"blocks": 2, "baseline_s": 1.2, "candidate_s": 0.5})
+    rows: Any = {LAST: long, ON: short}
+    assert jobs_s(rows) == {OWN: 1.0, LAST: 0.8, ON: 0.5}
+    assert jobs_s(rows, 200)[OWN] == 2.0
 
 
 @pytest.mark.slow
