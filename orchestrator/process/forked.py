@@ -49,9 +49,7 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 
 EXIT_S = 30.0  # a process that has replied and does not end is killed after this
-DYING_S = (
-    0.2  # a rank that died is seen to have ended so much later than its peers miss it, or sooner
-)
+DYING_S = 0.2  # the end of a rank that died shows at most so much later than its peers miss it
 LAST_WORDS = 800  # bytes of a dead process's output that go into its message
 LAST_OUTPUT = 4096  # bytes of that output that are kept beside the message
 FOREIGN_BYTES = 80  # shown of a line that is no reply of ours

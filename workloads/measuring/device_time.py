@@ -9,7 +9,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.measuring.ranks import now, start_together
+from cudnn_sweep.workloads.measuring.ranks import meet, now
 from cudnn_sweep.workloads.measuring.sampling import Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warm_up import warm_up
@@ -201,12 +201,10 @@ def profiler(*activities: ProfilerActivity) -> Iterator[profile]:
 
 
 def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
-    """Return name and milliseconds of each kernel and memory operation of `steps`, in order of start.
-
-    Ranks begin the steps together, since the profiler itself starts earlier in one rank than in another.
-    """
+    """Return name and milliseconds of each kernel and memory operation of `steps`, in order of start."""
     with profiler(ProfilerActivity.CUDA) as profiled:
-        start_together()
+        meet()
+        now()  # ranks begin together: the profiler starts earlier in one than in another
         for step in steps:
             step()
     events = [

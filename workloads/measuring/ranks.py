@@ -174,9 +174,3 @@ def meet() -> None:
     """Wait, at rank 0, until all ranks have called this. Other ranks go on until they next read rank 0's clock."""
     if _together is not None:
         _together.gather(None)
-
-
-def start_together() -> None:
-    """Wait until all ranks have called this."""
-    meet()
-    now()
