@@ -37,10 +37,8 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        footers = (
-            each.metadata for each in self.parts.get_fragments()
-        )  # read when they were opened
-        return int(self.loose.num_rows + sum(each.num_rows for each in footers))
+        parts = self.parts.get_fragments()  # whose footers were read when they were opened
+        return int(self.loose.num_rows + sum(part.metadata.num_rows for part in parts))
 
     def table(self, columns: list[str]) -> pa.Table:
         return pa.concat_tables([self.loose.select(columns), self.parts.to_table(columns)])

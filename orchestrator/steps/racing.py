@@ -293,7 +293,7 @@ def stored_race(options: AdviseOptions) -> Raced | None:
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
     """Return the seconds of a job of so many steps (default: of the job asked about), its start included, by config.
 
-    The user's own time is from the blocks with the config that has most.
+    The user's own time is from the blocks of the config that has most blocks.
     """
 
     def job_s(row: Advice, side: str) -> float:
