@@ -65,3 +65,62 @@ class Upscaler(nn.Module):
         for block in self.blocks:
             x = x + block(x)
         return self.end(x)
+
+
+class Video(nn.Module):
+    """A classifier of short clips: convolutions over time and space."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [3, 32, 64, 128]
+        self.body = nn.Sequential(
+            *[
+                nn.Sequential(
+                    nn.Conv3d(a, b, 3, stride=(1, 2, 2), padding=1, bias=False),
+                    nn.BatchNorm3d(b),
+                    nn.ReLU(),
+                )
+                for a, b in pairwise(widths)
+            ]
+        )
+        self.head = nn.Linear(128, 101)
+
+    def forward(self, clips: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(clips).mean((2, 3, 4)))
+
+
+class Keypoints(nn.Module):
+    """Heat maps of joints: down to an eighth, separable convolutions there, and up again."""
+
+    def __init__(self, joints: int = 17) -> None:
+        super().__init__()
+        widths = [3, 32, 64, 128]
+        self.down = nn.Sequential(
+            *[
+                nn.Sequential(nn.Conv2d(a, b, 3, 2, 1, bias=False), nn.BatchNorm2d(b), nn.SiLU())
+                for a, b in pairwise(widths)
+            ]
+        )
+        self.middle = nn.Sequential(
+            *[
+                nn.Sequential(
+                    nn.Conv2d(128, 128, 5, padding=2, groups=128, bias=False),
+                    nn.Conv2d(128, 128, 1, bias=False),
+                    nn.BatchNorm2d(128),
+                    nn.SiLU(),
+                )
+                for _ in range(4)
+            ]
+        )
+        self.up = nn.Sequential(
+            *[
+                nn.Sequential(
+                    nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.SiLU()
+                )
+                for a, b in pairwise(widths[:0:-1])
+            ],
+            nn.Conv2d(32, joints, 1),
+        )
+
+    def forward(self, photos: torch.Tensor) -> torch.Tensor:
+        return self.up(self.middle(self.down(photos)))
