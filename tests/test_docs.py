@@ -84,7 +84,7 @@ def test_pages_stay_short() -> None:
     assert sum(words.values()) <= 45_000, words
 
 
-SLOW = ("README.md", *GENERATE["PAGES"], "docs/questions.md")
+SLOW = ("README.md", *GENERATE["PAGES"], "docs/questions.md", "docs/notebook.ipynb")
 
 
 LONG_PAGES = re.compile("claims|networks")  # of other pages' rows, written by the same code

@@ -83,7 +83,7 @@ def test_replays_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> N
         replay(results=STORED, sweep_id="no-such-*")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_looks_at_a_replayed_order_are_those_of_a_launch() -> None:
     """A launch asks `decided` after each look; its rows are those of the blocks in this order."""
     cells, blocks, looks = 18, 8, (3, 5, 8)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.nights.outcome import NightOutcome
     from cudnn_sweep.analysis.nights.series import Series
 
+pytestmark = pytest.mark.slow
+
 PAYLOADS = YAML(typ="safe", pure=True).load((Path(__file__).parent / "payloads.yaml").read_text())
 OURS = ("sweep_id", "trial_id", "attempt_id", "status", "launch_id", "slot", "cell_id", "env_hash")
 Attempts = Callable[[int, int], int]

@@ -121,6 +121,7 @@ def test_text_is_no_formula_no_markup_and_steers_no_terminal() -> None:
     assert "\x1b" not in draw(table, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_runaway_question_ends_at_once(number: signal.Signals) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it

@@ -13,8 +13,8 @@ import pytest
 from tests.goldens import kept
 from tests.goldens.collect import Goldens
 
-SLOW = ("answers", "reports", "plans", "commands", "mistakes")
-LONG = ("nights",)  # whose words the reports of made-up nights have, too
+SLOW = ("reports", "plans", "commands", "mistakes")
+LONG = ("answers", "nights")  # other tests ask each question, and print made-up nights
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
 KINDS = ("answers", "reports", "nights", "plans", "doctor", "help", "commands", "mistakes")
 HOW = "make goldens shows all; make goldens write=1 keeps what is meant (see CONTRIBUTING.md)"

@@ -114,7 +114,7 @@ def test_a_cut_sweep_says_what_it_knows_and_what_is_missing(cut: Payload) -> Non
     assert text.index("| helps |") < text.index("What it cost")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_watched_report_is_written_until_the_sweep_has_ended(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.local.local_ray import local_ray, probe_ray
 
-pytestmark = pytest.mark.measuring
+pytestmark = [pytest.mark.measuring, pytest.mark.slow]
 
 SLICES = ["MIG-1", "MIG-2"]
 

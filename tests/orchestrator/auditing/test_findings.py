@@ -78,7 +78,7 @@ def test_what_the_plan_depends_on_tells_convolutions_apart_and_benchmark_does_no
     assert [each.autocast_at_first for each in found] == [False, False, True, *[False] * 4]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_code_is_not_seen_and_its_model_is() -> None:
     found = findings_of(audit(SCRIPTS["unseen"]))

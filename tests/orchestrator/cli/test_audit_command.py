@@ -158,7 +158,7 @@ def test_each_rank_has_files_of_its_own(here: Path, monkeypatch: pytest.MonkeyPa
     assert (here / "report-rank1.txt").read_text().startswith("Audit of rank 1: train.py ended")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tokens_are_an_input_and_a_list_of_images_is_named(here: Path) -> None:
     (here / "train.py").write_text(SCRIPTS["tokens"])
     ended = audit("train.py", "0")

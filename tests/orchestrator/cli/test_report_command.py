@@ -16,7 +16,7 @@ MADE_UP = Path(__file__).parents[2] / "goldens/made-up"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("is_terminal", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_terminal_shows_what_a_report_does(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:

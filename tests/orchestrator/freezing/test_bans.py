@@ -117,7 +117,7 @@ def test_the_command_prints_every_row_and_writes_its_answer(
     assert (full.exit_code, "ConvFwd:5" in full.stdout) == (6, True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_command_resumes_what_was_cut() -> None:
     cut, again = _ran(trial_s=30.0, minutes=0.1), _ran()
     assert cut is not None

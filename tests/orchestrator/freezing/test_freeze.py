@@ -164,7 +164,7 @@ def test_what_the_three_compute_is_compared_with_float64_where_that_is_asked_for
     assert re.search(r"error \(float64\) +0\.000300 +0\.000300 +0\.000300", kept), kept
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
     code, text, _ = _said(_options(), FASTER, frozen_time=1.0, process=0.0)
     assert code == DONE

@@ -112,7 +112,7 @@ def test_where_the_newest_is_not_slower_nothing_else_is_measured() -> None:
     assert len(open_store("results").sweep_ids()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_ends_at_the_first_slow_environment_and_measures_no_decided_pair_again() -> None:
     machine = _machine(c=1.2, d=1.2)
     assert _bisect(machine, _looking(machine), pythons="a,d")[0] == FOUND

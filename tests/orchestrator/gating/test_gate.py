@@ -106,7 +106,7 @@ def test_a_change_is_told_with_its_size_and_what_the_gate_could_have_found(
     assert suite.get("failures") == str(int(code == SLOWER))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_change_at_the_threshold_cannot_be_told_yet_and_has_its_interval() -> None:
     code, answer = _gate(made_up(_head(time=1.01), scatter=0.01))
     assert (code, answer["state"]) == (UNCERTAIN, "cannot tell yet")
@@ -221,7 +221,7 @@ def test_gate_that_is_killed_leaves_no_older_answer(
     assert [each.name for each in here.glob(".*")] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_that_changed_while_they_were_measured_excuse_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

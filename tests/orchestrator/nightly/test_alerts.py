@@ -109,7 +109,7 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     assert said.getvalue().count(f"warning: no notification will be sent: {not_set}") == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("crashed")
 def test_what_was_told_stays_so_through_a_night_without_trials_and_an_old_one_again(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
@@ -215,7 +215,7 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     assert re.search(told, printed.getvalue())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.measuring
 def test_each_command_that_a_night_prints_works_when_pasted(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch

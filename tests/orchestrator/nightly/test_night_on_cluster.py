@@ -132,7 +132,7 @@ def test_a_night_that_is_cut_goes_on_there_and_confirms_there_what_got_slower(
     assert len(confirmed) == 2 * alert.blocks
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_night_is_refused_while_another_runs_there(here: Path, our_ray: Path) -> None:
     file = read_launch_file(Path("cluster.yaml"), SweepSpec)
     cluster, said = cluster_of(file), io.StringIO()

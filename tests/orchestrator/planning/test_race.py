@@ -126,7 +126,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
 @pytest.mark.parametrize(
     ("fails", "is_best", "state"),
     [
-        ([{**BEST, "replicate": "0"}], True, None),
+        pytest.param([{**BEST, "replicate": "0"}], True, None, marks=pytest.mark.long),
         pytest.param([SLOW], True, "raced_out", marks=pytest.mark.long),
         ([BEST], False, "raced_out"),
     ],
@@ -160,7 +160,7 @@ def test_a_race_in_which_every_config_fails_ends(
     assert ran.exit_code == ExitCode.DOES_NOT_RUN
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cut_race_goes_on_as_if_it_had_not_been_cut(
     raced: Ran, options: LaunchOptions, machine: FakeMachine, tmp_path: Path
 ) -> None:

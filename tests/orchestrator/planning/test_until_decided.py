@@ -74,7 +74,7 @@ def blocks_of(store: Store, sweep_id: str) -> Counter[str]:
     return Counter(cell_id for cell_id, _ in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:

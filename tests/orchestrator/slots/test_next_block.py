@@ -221,7 +221,7 @@ def cells_of(launch: Launch, blocks: Sequence[int]) -> list[int]:
     return [launch.place(block) for block in blocks]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_a_limit_each_cell_comes_to_its_first_look_before_the_next_begins(
     session: Session, record_of: RecordOf, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def four_slots(
     return plan, run(plan, tmp_path_factory.mktemp("four"), ray_here, 4, slot)[1]
 
 
+@pytest.mark.long
 def test_every_slot_is_busy_though_actors_start_slowly(four_slots: tuple[Plan, list[Row]]) -> None:
     plan, rows = four_slots
     assert len(rows) == len(plan.trials)
@@ -162,6 +163,7 @@ def most_at_once(rows: list[Row]) -> int:
     return most
 
 
+@pytest.mark.long
 def test_blocks_stay_on_their_gpu(four_slots: tuple[Plan, list[Row]]) -> None:
     slots: dict[int, set[str]] = {}
     for row in four_slots[1]:
@@ -192,6 +194,7 @@ def test_trial_lost_with_its_worker_runs_again_and_one_that_always_takes_it_alon
     assert (split.block, split.mended) == (plan.trials[-1].block, False)
 
 
+@pytest.mark.long
 def test_slot_comes_back_while_the_others_go_on(four_slots: tuple[Plan, list[Row]]) -> None:
     """Others, whose blocks end while it starts, are no reason to start it anew."""
     by_slot = Counter(row["slot"] for row in four_slots[1])
@@ -199,6 +202,7 @@ def test_slot_comes_back_while_the_others_go_on(four_slots: tuple[Plan, list[Row
     assert min(by_slot.values()) >= 5
 
 
+@pytest.mark.long
 def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
     ray_here: Path, tmp_path: Path, plan_of: MakePlan
 ) -> None:

@@ -152,7 +152,7 @@ MODEL: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> None:
     machine = _machine(trial_s=100)  # one block of each
     ways: list[dict[str, Any]] = [
