@@ -121,11 +121,8 @@ class Kept:
     @property
     def gains(self) -> bool:
         """Whether the interval shows a faster step than with off, and the advice allows the choice."""
-        decision = self.advice.advice
-        is_faster = (self.measured.frozen_ratio_high or 1) < 1
-        return is_faster and (
-            self.advice.is_for_candidate or decision in (UNDECIDED, NO_DIFFERENCE)
-        )
+        allows = self.advice.is_for_candidate or self.advice.advice in (UNDECIDED, NO_DIFFERENCE)
+        return allows and (self.measured.frozen_ratio_high or 1) < 1
 
     @property
     def step(self) -> str:
@@ -200,12 +197,8 @@ class Answered:
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
-        on_ratio = 1.0 if on.advice in (UNDECIDED, NO_DIFFERENCE) else on.ratio
-        return (
-            frozen.is_for_candidate
-            and frozen.ratio is not None
-            and frozen.ratio <= (on_ratio or math.inf)
-        )
+        most = 1.0 if on.advice in (UNDECIDED, NO_DIFFERENCE) else on.ratio or math.inf
+        return frozen.is_for_candidate and frozen.ratio is not None and frozen.ratio <= most
 
     @property
     def setting(self) -> str | dict[str, str]:
@@ -299,10 +292,8 @@ class Answered:
             starts = {STARTS[row.start]: row for row in both}
             yield _table(f"{advice.job_steps:,} steps", figures, starts)
         if self.ranks:
-            off_on = {False: "off", True: "on"}
             rows = {
-                FROZEN if row.errata is not None else off_on[row.benchmark]: row
-                for row in self.ranks
+                FROZEN if row.errata is not None else WAYS[row.benchmark]: row for row in self.ranks
             }
             yield _table("ranks, predicted", OF_RANKS, rows)
 
@@ -390,15 +381,15 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
         text += " in device time, as the loop is CPU-bound" if measured.kept_by == "device" else ""
     yield "Frozen", text
     if kept.cannot:
-        lost = (
-            f"{len(kept.cannot)} of {kept.operations} operations, in the order of their first calls"
-        )
+        of = f"{len(kept.cannot)} of {kept.operations} operations"
+        order = "in the order of their first calls"
         why = "another operation needs a plan that would have to be banned"
-        yield "Not kept", f"the fastest plan of {some(list(kept.cannot), NAMED)} ({lost}): {why}"
+        yield (
+            "Not kept",
+            f"the fastest plan of {some(list(kept.cannot), NAMED)} ({of}, {order}): {why}",
+        )
     file = os.path.basename(kept.file)
     yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"
     yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
-    yield (
-        "Holds for",
-        f"{row.gpu}, and this version of cuDNN alone: under another the rules do nothing",
-    )
+    alone = "and this version of cuDNN alone: under another the rules do nothing"
+    yield "Holds for", f"{row.gpu}, {alone}"

@@ -57,7 +57,12 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
     if options.reference:
         return _from_reference(options)
     if options.from_store:
-        return _from_store(options)
+        if stored := _stored(options):
+            return answer_of(stored)
+        raise SpecError(
+            f"--from-store: found no sweep of this step by `sweep advise` in {options.location}; "
+            f"to measure it now: {options.command()}"
+        )
     suite = suite_to_compare(options, kept_rules(options.freeze) if options.freeze else None)
     say(console, LOOKING.format(workload=options.workload))
     machine = place.look(suite)
@@ -87,15 +92,6 @@ def kept_rules(file: str) -> str:
         return text_of(read_file(Path(file)))
     except ValueError as error:
         raise SpecError(str(error)) from None
-
-
-def _from_store(options: AdviseOptions) -> Answer:
-    if stored := _stored(options):
-        return answer_of(stored)
-    raise SpecError(
-        f"--from-store: found no sweep of this step by `sweep advise` in {options.location}; "
-        f"to measure it now: {options.command()}"
-    )
 
 
 def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:

@@ -1,6 +1,6 @@
 """Levers: the settings that `sweep advise` races, the configs of each stage, and the lines to paste."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import TypeAlias
 
@@ -11,24 +11,19 @@ from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.executable import execution_fault
-from cudnn_sweep.workloads.execution import EAGER, EXECUTIONS
+from cudnn_sweep.workloads.execution import EAGER
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.survey import Survey
 
-Changes: TypeAlias = tuple[tuple[str, str], ...]
-"""Settings that a config changes: sorted pairs of lever and value. Empty: the user's own config."""
+Change: TypeAlias = tuple[str, str]
+"""A lever and its value."""
+Changes: TypeAlias = tuple[Change, ...]
+"""Settings that a config changes, sorted. Empty: the user's own config."""
 OWN: Changes = ()
 BENCHMARK: Changes = (("benchmark", "true"),)
 MOST = 6  # configs of a stage
 CHANNELS_LAST = {4: "torch.channels_last", 5: "torch.channels_last_3d"}
 
-VALUES: Mapping[str, Sequence[str]] = {
-    "benchmark": ("true",),
-    "layout": ("contiguous", "channels_last"),
-    "execution": ("cuda_graph", "compile", "reduce_overhead"),
-    "precision": tuple(PRECISIONS),
-}
-"""Each lever's values by name. Values of precision are offered only if `--allow` names them."""
 GRAPH = """\
 static, side = batch.clone(), torch.cuda.Stream()    # batch: a batch on the GPU
 side.wait_stream(torch.cuda.current_stream())
@@ -44,23 +39,26 @@ FLOAT32 = (
 AUTOCAST = (
     "model.forward = torch.autocast('cuda', torch.{})(model.forward)  # the loss under it, too{}"
 )
-LINES: Mapping[tuple[str, str], str] = {
+LINES: Mapping[Change, str] = {
     ("benchmark", "true"): "torch.backends.cudnn.benchmark = True",
+    ("layout", "contiguous"): "# leave out .to(memory_format=...)",
+    ("layout", "channels_last"): (
+        "model, batch = (part.to(memory_format={channels_last}) for part in (model, batch))"
+    ),
     ("precision", "fp32"): FLOAT32.format("ieee"),
     ("precision", "tf32"): FLOAT32.format("tf32"),
     ("precision", "bf16"): "model, batch = model.bfloat16(), batch.bfloat16()",
     ("precision", "fp16"): "model, batch = model.half(), batch.half()",
     ("precision", "amp_bf16"): AUTOCAST.format("bfloat16", ""),
     ("precision", "amp_fp16"): AUTOCAST.format("float16", "; scale the loss"),
-    ("layout", "contiguous"): "# leave out .to(memory_format=...)",
-    ("layout", "channels_last"): (
-        "model, batch = (part.to(memory_format={channels_last}) for part in (model, batch))"
-    ),
+    ("execution", "cuda_graph"): GRAPH,
     ("execution", "compile"): "model = torch.compile(model)",
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
-    ("execution", "cuda_graph"): GRAPH,
 }
-"""Lines to paste for each value, in the order in which a program needs them."""
+"""Each lever's values, in the order in which they are raced and a program needs their lines, which are to be pasted.
+Values of precision are raced only if `--allow` names them.
+"""
+LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
 
 
 def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[str]:
@@ -91,46 +89,39 @@ def name_of(changes: Changes) -> str:
     return " + ".join(names) or "as it is"
 
 
-def named_values(options: AdviseOptions) -> dict[str, list[str]]:
-    """Return the values that the options name, by lever, besides the user's own. Raises SpecError."""
-    levers = options.levers.split(",") if options.levers else [*VALUES]
+def named_changes(options: AdviseOptions) -> list[Change]:
+    """Return the changes from the user's own config that the options name. Raises SpecError for unknown names."""
+    levers = options.levers.split(",") if options.levers else LEVERS
     allowed = options.allow.split(",") if options.allow else []
-    for option, names, known in (("levers", levers, VALUES), ("allow", allowed, PRECISIONS)):
+    for option, names, known in (("levers", levers, LEVERS), ("allow", allowed, PRECISIONS)):
         if wrong := [name for name in names if name not in known]:
             raise SpecError(f"--{option}: found {wrong[0]!r}, allowed: {', '.join(known)}")
-    levers += ["precision"] * bool(allowed)
-    values = {**VALUES, "precision": [text for text in PRECISIONS if text in allowed]}
-    return {
-        lever: [text for text in values[lever] if text != getattr(options, lever, EAGER)]
-        for lever in levers
-    }
+    return [
+        (lever, text)
+        for lever, text in LINES
+        if (text in allowed if lever == "precision" else lever in levers)
+        and text != getattr(options, lever, EAGER)
+    ]
 
 
 def offered(
     options: AdviseOptions, cell: Cell, machine: Survey
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the values to race by lever, and why others are left out. Raises SpecError for unknown names, or if
-    nothing is left to race.
-    """
-    values, out = named_values(options), dict[str, str]()
-    for lever, texts in values.items():
-        for text in texts:
-            if lever == "layout" and len(cell.input_shape) not in CHANNELS_LAST:
-                out[text] = f"an input of {len(cell.input_shape)} dimensions has one layout"
-            elif fault := fault_of(((lever, text),), cell, machine):
-                out[text] = fault
-    left = {lever: [text for text in texts if text not in out] for lever, texts in values.items()}
-    if not any(left.values()):
+) -> tuple[list[Change], dict[str, str]]:
+    """Return the changes to race, and why other values are left out. Raises SpecError if nothing is left to race."""
+    named = named_changes(options)
+    faults = {change: fault_of((change,), cell, machine) for change in named}
+    out = {text: fault for (_, text), fault in faults.items() if fault}
+    if len(out) == len(named):
         reasons = "; ".join(f"{text}: {why}" for text, why in out.items())
         raise SpecError(f"nothing to race: {reasons or 'a precision needs --allow'}")
     if not options.allow:
         out["another precision"] = "not raced without --allow, such as --allow amp_bf16"
-    return {lever: texts for lever, texts in left.items() if texts}, out
+    return [change for change in named if not faults[change]], out
 
 
 def next_configs(
     rows: Mapping[Changes, Advice | None],
-    values: Mapping[str, Sequence[str]],
+    offered: Sequence[Change],
     can_run: Callable[[Changes], bool] = lambda changes: True,
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
@@ -141,49 +132,36 @@ def next_configs(
     A new config was not measured, and has no value that failed alone.
     """
     if not rows:
-        singles = [((lever, text),) for lever, texts in values.items() for text in texts]
-        quick = [single for single in singles if not _compiles(single)]
-        return [OWN, *(quick or singles)][:MOST]
+        quick = [change for change in offered if not config_of((change,)).how.compiles]
+        return [OWN, *((change,) for change in quick or offered)][:MOST]
     timed = {changes: row for changes, row in rows.items() if row is not None}
-    own_ms = [row.baseline_ms for row in timed.values()]
-    times = {OWN: median(own_ms or [0.0])} | {
-        changes: row.candidate_ms for changes, row in timed.items()
-    }
+    own_ms = median([row.baseline_ms for row in timed.values()] or [0.0])
+    times = {OWN: own_ms} | {changes: row.candidate_ms for changes, row in timed.items()}
     best = min(times, key=times.__getitem__)
     failed = {changes[0] for changes, row in rows.items() if row is None and len(changes) == 1}
     alone = [
-        (row.step_ratio, *changes) for changes, row in timed.items() if _helps_alone(changes, row)
+        (row.step_ratio, *changes)
+        for changes, row in timed.items()
+        if len(changes) == 1 and (row.step_ratio_high or 1) < 1
     ]
-    helping = dict(
-        change for _, change in sorted(alone, reverse=True)
-    )  # by lever, the fastest last
-    nearby = dict.fromkeys([tuple(sorted(helping.items())), *_neighbours(best, values)])
+    nearby = [
+        dict(change for _, change in sorted(alone, reverse=True)),  # by lever, the fastest last
+        *({**dict(best), lever: text} for lever, text in offered),
+        *(dict(change for change in best if change != without) for without in best),
+    ]
     new = [
         each
-        for each in nearby
+        for each in (tuple(sorted(changes.items())) for changes in nearby)
         if each not in {OWN, *rows} and not failed & {*each} and can_run(each)
     ]
     return list(dict.fromkeys([OWN, best, *new]))[:MOST] if new else []
 
 
-def _helps_alone(changes: Changes, row: Advice) -> bool:
-    return len(changes) == 1 and row.step_ratio_high is not None and row.step_ratio_high < 1
-
-
-def _neighbours(best: Changes, values: Mapping[str, Sequence[str]]) -> Iterator[Changes]:
-    for lever, texts in values.items():
-        rest = {name: text for name, text in best if name != lever}
-        for text in texts:
-            yield tuple(sorted((rest | {lever: text}).items()))
-        yield tuple(sorted(rest.items()))
-
-
-def _compiles(changes: Changes) -> bool:
-    return EXECUTIONS[dict(changes).get("execution", EAGER)].compiles
-
-
 def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
     """Return why a config cannot run the step; None if it can, or if only a trial would show why not."""
+    dimensions = len(cell.input_shape)
+    if "layout" in dict(changes) and dimensions not in CHANNELS_LAST:
+        return f"an input of {dimensions} dimensions has one layout"
     config, traits = config_of(changes), machine.workloads[cell.workload]
     device, compiler = machine.environment.device, machine.compiler
     return execution_fault(cell, config, traits, device=device, compiler=compiler)

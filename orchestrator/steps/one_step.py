@@ -245,9 +245,7 @@ def _regime(options: AdviseOptions | TurnOptions) -> object:
             return ListedChoice(listed=ListedSpec(file=shapes))
         except ValidationError as error:
             raise SpecError(f"--shapes: {_reason(error)}") from None
-    if regime is None:
-        return "fixed"
-    text = f"workload: noop\nregime: {regime}"
+    text = f"workload: noop\nregime: {regime or 'fixed'}"
     return read_strict_text(text, "--regime", CellAxes).regime
 
 

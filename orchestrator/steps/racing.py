@@ -1,7 +1,7 @@
 """`sweep advise` over several levers: a chain of races, each a small sweep, and what to set in this job."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -30,20 +30,9 @@ from cudnn_sweep.analysis.words import (
 from cudnn_sweep.orchestrator.planning.request import Planned
 from cudnn_sweep.orchestrator.planning.sweep_selection import differs, lacks, new_sweep_id
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
+from cudnn_sweep.orchestrator.steps import levers
 from cudnn_sweep.orchestrator.steps.advice_text import Answered
-from cudnn_sweep.orchestrator.steps.levers import (
-    BENCHMARK,
-    OWN,
-    Changes,
-    changes_of,
-    config_of,
-    fault_of,
-    lines_of,
-    name_of,
-    named_values,
-    next_configs,
-    offered,
-)
+from cudnn_sweep.orchestrator.steps.levers import OWN, Changes
 from cudnn_sweep.orchestrator.steps.one_step import (
     left_of_minutes_s,
     plan_step,
@@ -74,16 +63,13 @@ class Raced(Answered):
     """The config to set. `advice` compares it with the user's own, and is None if it is that."""
     advices: Mapping[Changes, Advice]
     """Advice on each config that has times."""
+    trials: Mapping[Changes, ConfigTrials]
     out: Mapping[Changes, str]
     """Why a config may not be set, or has no time."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str]
     """Why a value was not raced."""
     cut: str = ""
     """Why the race ended early; empty if nothing is left to try."""
-    l2_errors: Mapping[Changes, float]
-    """The largest relative error against float64 of a config's processes."""
-    idle: float
-    """Share of a step of the user's own config in which the GPU idles."""
     ways = ("yours", "this")
 
     @property
@@ -91,7 +77,7 @@ class Raced(Answered):
         if self.fails:
             return FAILS
         is_sure = self.advice.ratio_high < 1 if self.advice else not self.cut
-        return name_of(self.best) if is_sure else UNDECIDED
+        return levers.name_of(self.best) if is_sure else UNDECIDED
 
     @property
     def setting(self) -> dict[str, str]:
@@ -100,7 +86,7 @@ class Raced(Answered):
     @property
     def lines(self) -> list[str]:
         dimensions = next((row.input_shape.count("x") + 1 for row in self.advices.values()), 0)
-        return lines_of(self.best, dimensions, self.options)
+        return levers.lines_of(self.best, dimensions, self.options)
 
     @property
     def headline(self) -> str:
@@ -109,13 +95,15 @@ class Raced(Answered):
             so_far = "so far " * bool(self.cut)
             return f"Leave it as it is: {so_far}nothing that may be set makes your job shorter."
         if self.said == UNDECIDED:
-            return f"Undecided: so far {name_of(self.best)} is the fastest."
+            return f"Undecided: so far {levers.name_of(self.best)} is the fastest."
         times = f"{clock(job.candidate_s)} instead of {clock(job.baseline_s)}"
-        return f"Set {name_of(self.best)}: {job.job_steps:,} steps take {times}."
+        return f"Set {levers.name_of(self.best)}: {job.job_steps:,} steps take {times}."
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        if self.idle > IDLE:
-            yield "GPU", f"idle for {percent(self.idle)} of your step: the CPU holds it back"
+        own = self.trials.get(OWN)
+        busy = own and own.busy
+        if busy and 1 - busy > IDLE:
+            yield "GPU", f"idle for {percent(1 - busy)} of your step: the CPU holds it back"
         if self.advice is not None:
             is_sure = self.said != UNDECIDED and self.advice.is_for_candidate
             facts = self.facts_of(self.advice)
@@ -123,10 +111,13 @@ class Raced(Answered):
             if self.advice.baseline_results:
                 same = "the same as" if _keeps_bits(self.advice) else "other than"
                 yield "Bits", f"{same} your config's"
-        if self.best != OWN and {self.best, OWN} <= self.l2_errors.keys():
-            this, own = (number(self.l2_errors[changes]) for changes in (self.best, OWN))
-            yield "Error", f"{this} instead of {own}, relative to float64"
-        out = {name_of(changes): why for changes, why in self.out.items()} | {**self.left_out}
+        this = self.trials.get(self.best)
+        if own and this and this is not own and None not in (this.l2_error, own.l2_error):
+            errors = f"{number(this.l2_error)} instead of {number(own.l2_error)}"
+            yield "Error", f"{errors}, relative to float64"
+        out = {levers.name_of(changes): why for changes, why in self.out.items()} | {
+            **self.left_out
+        }
         for place, (value, why) in enumerate(out.items()):
             yield "" if place else "Left out", f"{value}: {why}"
         if self.cut:
@@ -142,7 +133,7 @@ class Raced(Answered):
             head=["raced", "a step", "of yours", "starts later", "job, of yours"],
             rows=[
                 [
-                    name_of(changes) + " *" * (changes == self.best),
+                    levers.name_of(changes) + " *" * (changes == self.best),
                     milliseconds(row.candidate_ms),
                     ratio(row.step_ratio),
                     clock(row.extra_start_s),
@@ -152,13 +143,12 @@ class Raced(Answered):
             ],
         )
         allowed = {changes: row for changes, row in self.advices.items() if changes not in self.out}
-        jobs = [(steps, jobs_s(allowed, steps)) for steps in LENGTHS * bool(allowed)]
+        jobs = {steps: jobs_s(allowed, steps) for steps in LENGTHS * bool(allowed)}
         yield Section(
             head=["steps", "set", "take", "as it is"],
             rows=[
-                [f"{steps:,}", name_of(best), clock(of[best]), clock(of[OWN])]
-                for steps, of in jobs
-                for best in [chosen(of)]
+                [f"{steps:,}", levers.name_of(chosen(of)), clock(of[chosen(of)]), clock(of[OWN])]
+                for steps, of in jobs.items()
             ],
         )
 
@@ -173,7 +163,7 @@ class Raced(Answered):
             {
                 "changes": dict(changes),
                 "advice": self.advices.get(changes),
-                "l2_error": self.l2_errors.get(changes),
+                "l2_error": self.trials[changes].l2_error,
                 "failure": None if changes in self.advices else self.out[changes],
             }
             for changes in {**self.advices, **self.out}
@@ -187,16 +177,20 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     An unfinished race of this step resumes from its stored stages.
     """
     store = open_store(options.location)
-    cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
-    values, left_out = offered(options, cell, machine)
+    cell = _planned(options, machine, [OWN, levers.BENCHMARK]).chosen.trials[0].cell
+    changes, left_out = levers.offered(options, cell, machine)
     limit = f"{options.limit_minutes:g} minutes"
-    say(console, f"Racing {', '.join(values)} on {machine.environment.gpu}, for at most {limit}.")
+    names = dict.fromkeys(lever for lever, _ in changes)
+    say(console, f"Racing {', '.join(names)} on {machine.environment.gpu}, for at most {limit}.")
+
+    def can_run(configs: Changes) -> bool:
+        return not levers.fault_of(configs, cell, machine)
 
     def stages(name: str) -> Iterator[tuple[Sequence[Changes], Planned]]:
         """Yield the configs and the plan of each stage, which follow from what those before it measured."""
         rows: dict[Changes, Advice | None] = {}
         for stage in range(1, MOST_STAGES + 1):
-            configs = next_configs(rows, values, lambda each: not fault_of(each, cell, machine))
+            configs = levers.next_configs(rows, changes, can_run)
             if not configs or OWN in rows:
                 return
             yield configs, _planned(options, machine, configs, f"{name}-{stage}")
@@ -223,50 +217,46 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
             cut = TIME_IS_UP
             break
         least = f"about {duration(least_s)} to the first look"
-        say(console, f"Stage {stage}: {', '.join(map(name_of, configs))}; {least}.")
+        say(console, f"Stage {stage}: {', '.join(map(levers.name_of, configs))}; {least}.")
         ran = run_sweep(planned, place, console)
         if not ran.is_complete:
             cut = ran.progress.stopped or TIME_IS_UP
             break
     found = raced(options, store, f"{name}-*")
     ran.check_not_stopped(is_decided=bool(found.advices))
-    return replace(found, left_out=left_out, cut=cut)
+    return replace(found, left_out={**found.left_out, **left_out}, cut=cut)
 
 
 def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
     """Return what the sweeps of a race recorded about the values that the options name. `sweeps`: a pattern."""
-    values = named_values(options)
-    by_config = {changes_of(row.settings): row for row in config_trials(store, sweeps)}
-    trials = {
-        changes: row
-        for changes, row in by_config.items()
-        if all(text in values.get(lever, ()) for lever, text in changes)
-    }
-    advices: dict[bool, dict[Changes, Advice]] = {True: {}, False: {}}
+    named = levers.named_changes(options)
+    by_config = {levers.changes_of(row.settings): row for row in config_trials(store, sweeps)}
+    raced_there = {change for changes in by_config for change in changes}
+    trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
-    for row in sorted(rows, key=lambda row: row.blocks):
-        changes = changes_of(row.other_settings.partition(" beside ")[0])
-        if row.ratio is not None and changes in trials:
-            advices[row.asked][changes] = row
-    asked = advices[True]
+    advices = {
+        (row.asked, levers.changes_of(row.other_settings.partition(" beside ")[0])): row
+        for row in sorted(rows, key=lambda row: row.blocks)
+        if row.ratio is not None
+    }
+    asked = {at: advices[True, at] for at in trials if (True, at) in advices}
     out = {
         changes: why
         for changes, row in trials.items()
         if (why := _refused(asked[changes], options) if changes in asked else _failed(row))
     }
     best = chosen(jobs_s({changes: row for changes, row in asked.items() if changes not in out}))
-    own = [trials[OWN]] if OWN in trials else []
     return Raced.of(
         options,
         sweeps,
-        own,
+        [trials[OWN]] if OWN in trials else [],
         advice=asked.get(best),
-        other=advices[False].get(best),
+        other=advices.get((False, best)),
         best=best,
         advices=asked,
+        trials=trials,
         out=out,
-        l2_errors={at: row.l2_error for at, row in trials.items() if row.l2_error is not None},
-        idle=max((1 - row.busy for row in own if row.busy), default=0.0),
+        left_out={text: "not raced" for lever, text in named if (lever, text) not in raced_there},
     )
 
 
@@ -279,15 +269,8 @@ def stored_names(store: Store, options: AdviseOptions) -> list[str]:
 def stored_race(options: AdviseOptions) -> Raced | None:
     """Return what the newest race of this step measured about the levers that the options name; None if none did."""
     store = open_store(options.location)
-    for name in stored_names(store, options):
-        found = raced(options, store, f"{name}-*")
-        if not found.advices and not found.out:
-            continue
-        tried = {text for changes in [*found.advices, *found.out] for _, text in changes}
-        texts = [text for of_lever in named_values(options).values() for text in of_lever]
-        left_out = {text: "not raced" for text in texts if text not in tried}
-        return replace(found, left_out=left_out)
-    return None
+    races = (raced(options, store, f"{name}-*") for name in stored_names(store, options))
+    return next((found for found in races if found.advices or found.out), None)
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
@@ -315,8 +298,8 @@ def chosen(jobs: Mapping[Changes, float]) -> Changes:
 def _planned(
     options: AdviseOptions, machine: Survey, configs: Sequence[Changes], sweep_id: str | None = None
 ) -> Planned:
-    of_changes, float64 = [config_of(changes) for changes in configs], options.allow is not None
-    suite = suite_to_compare(options, float64=float64, configs=of_changes, until=UNTIL)
+    stage, float64 = list(map(levers.config_of, configs)), bool(options.allow)
+    suite = suite_to_compare(options, float64=float64, configs=stage, until=UNTIL)
     return plan_step(
         options,
         suite,

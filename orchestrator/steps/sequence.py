@@ -82,9 +82,8 @@ def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
     for file in files:
         if Path(file).suffix not in formats():
             raise SpecError(f"--write {file}: allowed are names that end in {', '.join(formats())}")
-    no_answer(
-        "the command has not ended", "unfinished", streams=False
-    )  # no older answer stays, even if killed
+    # no older answer stays, even if the command is killed
+    no_answer("the command has not ended", "unfinished", streams=False)
     try:
         yield
     except Exception as error:

@@ -23,7 +23,6 @@ from cudnn_sweep.orchestrator.steps.advising import advise
 from cudnn_sweep.orchestrator.steps.levers import (
     LINES,
     OWN,
-    VALUES,
     Changes,
     changes_of,
     config_of,
@@ -34,6 +33,7 @@ from cudnn_sweep.orchestrator.steps.racing import _failed, jobs_s
 from cudnn_sweep.orchestrator.steps.sequence import answer_step
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.survey import Survey
 from tests.fake_machine import FakeEffect, FakeMachine, FakeNoise, FakeScript
 
@@ -49,11 +49,7 @@ ON, LAST, GRAPH, COMPILE = (
     (("execution", "cuda_graph"),),
     (("execution", "compile"),),
 )
-OFFERED = {
-    "benchmark": ["true"],
-    "layout": ["channels_last"],
-    "execution": ["cuda_graph", "compile"],
-}
+OFFERED = [*ON, *LAST, *GRAPH, *COMPILE]
 
 
 class WithCompiler(FakeMachine):
@@ -147,7 +143,7 @@ def test_a_config_and_its_changes_are_one_another() -> None:
 
 
 def test_each_value_has_lines_to_paste_and_volumes_their_own_format() -> None:
-    assert {(lever, text) for lever, texts in VALUES.items() for text in texts} == LINES.keys()
+    assert {text for lever, text in LINES if lever == "precision"} == PRECISIONS.keys()
     (volumes,) = lines_of(LAST, 5, AdviseOptions(**STEP))
     assert "torch.channels_last_3d" in volumes
     assert (
