@@ -1,8 +1,7 @@
 """The command line: related commands share a file. `--help` imports neither torch nor ray."""
 
 # Imported first: a signal during the other imports must end a command as it does later.
-from cudnn_sweep.orchestrator.cli import early_signals  # noqa: F401, I001
-from cudnn_sweep.orchestrator.cli import without_pandas  # noqa: F401
+from cudnn_sweep.orchestrator.cli import early  # noqa: F401, I001
 
 from collections.abc import Callable
 from typing import Annotated, Any

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from cudnn_sweep.orchestrator.cli import early_signals
+from cudnn_sweep.orchestrator.cli import early
 from cudnn_sweep.orchestrator.cli.commands import Group, echo
 from cudnn_sweep.orchestrator.cli.watchdog import KEPT, is_watched, say_code
 from cudnn_sweep.orchestrator.errors import MISTAKES, exit_code_of
@@ -53,7 +53,7 @@ def mistakes_exit() -> Iterator[None]:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminate)
-    if signal.getsignal(signal.SIGINT) is early_signals.end:
+    if signal.getsignal(signal.SIGINT) is early.end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with _no_interrupt_dropped():

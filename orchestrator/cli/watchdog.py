@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from cudnn_sweep.orchestrator.cli import early_signals
+from cudnn_sweep.orchestrator.cli import early
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
 FROM_RAY = 1  # the exit code with which Ray ends a process
 END_S = 25.0  # for the worker to close after a signal; Slurm gives 30 s
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
-CODES = early_signals.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
+CODES = early.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
 KEPT = "recorded trials are kept; launch again to resume"
 NO_ANSWER_S = 60.0  # a network disk is often back by then after its server restarted
 LOOK_S = 10.0  # between checks: each takes milliseconds of a core that may be measuring
