@@ -82,8 +82,12 @@ def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
     return False
 
 
-def bring_up(file: Path) -> None:
-    """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError."""
+def bring_up(file: Path, token: Path) -> None:
+    """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError.
+
+    Rewrites MARK beside `token`: if no file changed, `ray up` would copy none, even to a node without any.
+    """
+    token.with_name(MARK).write_text(secrets.token_hex(8))
     _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
 
 
@@ -239,8 +243,3 @@ def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
 def _changed_part(ray_part: Mapping[str, Any]) -> dict[str, Any]:
     filled = with_defaults(ray_part)
     return {key: filled.get(key) or ([] if key in START_COMMANDS else {}) for key in CHANGED}
-
-
-def mark_anew(token: Path) -> None:
-    """Rewrite MARK beside `token`. If no file changed, `ray up` copies none, even to a node without any."""
-    token.with_name(MARK).write_text(secrets.token_hex(8))

@@ -68,14 +68,11 @@ TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a
 
 
 @contextmanager
-def local_ray(
-    *, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = (), dashboard: bool = False
-) -> Iterator[Path]:
+def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs; connect this process to it during the `with`.
 
     `gpu_uuids`: UUIDs of the GPUs or slices (MIG) that Ray gives its workers, one to each; if empty, Ray
     gives them this process's GPUs. UUIDs, because a slice has no number.
-    `dashboard`: whether to start Ray's dashboard and its job server, on the loopback.
     Yields the folder of Ray's logs and sockets, readable by this user alone and removed at the end. Enter the `with`
     in a thread that lives until its end: Linux ends Ray with the thread that started it. Raises LocalRayError.
     """
@@ -95,8 +92,8 @@ def local_ray(
             settings["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
         stack.enter_context(_ray_reads(settings))
         stack.callback(ray.shutdown)
-        with _with_less_beside(dashboard=dashboard):
-            _init(slots, gpus, folder, dashboard)
+        with _with_less_beside():
+            _init(slots, gpus, folder)
         yield folder
 
 
@@ -171,10 +168,10 @@ def _read_environment_again() -> None:
 
 
 @contextmanager
-def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
-    """Make Ray start without autoscaler and log monitor, and without dashboard unless `dashboard`. Each
-    of the three slows measurements and takes a second to start. Ray's agent gets a free port. By default
-    all agents listen on 52365, and only the first Ray of a machine takes jobs.
+def _with_less_beside() -> Iterator[None]:
+    """Make Ray start without autoscaler, log monitor and dashboard. Each slows measurements and takes a second to
+    start. Ray's agent gets a free port. By default all agents listen on 52365, and only the first Ray of a machine
+    takes jobs.
     """
     from ray._private import parameter, services
 
@@ -186,8 +183,7 @@ def _with_less_beside(*, dashboard: bool) -> Iterator[None]:
         no_monitor=True,
     )
     parameter.RayParams = params  # type: ignore[assignment,misc]
-    if not dashboard:
-        services.start_api_server = lambda *_, **__: (None, None)
+    services.start_api_server = lambda *_, **__: (None, None)
     try:
         yield
     finally:
@@ -199,9 +195,8 @@ def _give_up() -> None:
     os._exit(1)  # nothing else ends the main thread's wait in Ray
 
 
-def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
+def _init(slots: int, gpus: int, folder: Path) -> None:
     import ray
-    from ray._private.utils import write_ray_address
     from ray.job_config import JobConfig
 
     class InstalledCode(JobConfig):
@@ -216,8 +211,7 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         "num_cpus": slots,
         "num_gpus": gpus,
         "object_store_memory": OBJECT_STORE_BYTES,
-        "include_dashboard": dashboard,
-        "dashboard_host": "127.0.0.1",
+        "include_dashboard": False,
         "job_config": InstalledCode(),
         "log_to_driver": False,
         "logging_level": logging.WARNING,
@@ -243,8 +237,6 @@ def _init(slots: int, gpus: int, folder: Path, dashboard: bool) -> None:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_sigterm)
         del os.environ[janitor.MARKER]
-    # If a machine runs several Rays, a job's driver joins the one whose address is written here.
-    write_ray_address(ray.get_runtime_context().gcs_address, str(folder / "r"))
 
 
 def probe_ray() -> float:

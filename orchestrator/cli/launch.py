@@ -45,9 +45,11 @@ def attach(file: File = Path("cluster.yaml")) -> None:
     """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
     from rich.console import Console
 
+    from cudnn_sweep.orchestrator.remote.follow import follow
+
     with _connected(file) as (running, _, job):
         pass
-    report = running.follow(job, Console(markup=False))
+    report = follow(running.jobs, job, Console(markup=False))
     if report.outcome:
         echo(f"To see the night's outcome: {job.sweep}")
     failing.leave(report.exit_code)

@@ -161,7 +161,7 @@ class RunningCluster(Cluster):
                 still = f"Sweep {tonight} is still running, as the cluster's job {job.job_id}"
                 say(console, f"{still}: following it")
         try:
-            report = self.follow(job, console)
+            report = follow(self.jobs, job, console)
         except KeyboardInterrupt:
             say(console, f"\nSweep {tonight} continues on the cluster. To follow, start it again")
             raise
@@ -205,7 +205,7 @@ class RunningCluster(Cluster):
             )
         try:
             if not request.options.detach:
-                return self.follow(job, console).exit_code
+                return follow(self.jobs, job, console).exit_code
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut the text below
         say(
@@ -247,9 +247,6 @@ class RunningCluster(Cluster):
             )
         return sent
 
-    def follow(self, job: SentJob, console: Console) -> Ended:
-        return follow(self.jobs, job, console)
-
     def _token(self) -> Path | None:
         if self.file.sweep.token is not None:
             path = Path(self.file.sweep.token).expanduser()
@@ -288,10 +285,9 @@ class BroughtUpCluster(RunningCluster):
                 if not self._is_open(ANSWER_S):
                     return
         path.write_text(text)
-        launcher.mark_anew(self.known.token)
         path.chmod(0o600)
         say(console, f"ray up -y {shlex.quote(str(path))}")
-        launcher.bring_up(path)
+        launcher.bring_up(path, self.known.token)
         if not self._is_open():
             return
         say(console, "The cluster asks for no token, so it is taken down.")

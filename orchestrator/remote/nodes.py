@@ -78,23 +78,20 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
     unfit: Unfit = []
     for answer, node in answers.items():
         address = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-        if answer not in came_s:
-            unfit.append((address, f"no answer within {ANSWER_S:.0f} s"))
-            continue
-        try:
-            report: NodeReport = ray.get(answer)
-        except Exception as error:  # noqa: BLE001  # whatever is wrong there
-            reasons = _in_words(error)
-        else:
-            reasons = "; ".join(_complaints(report, came_s[answer], needs_cuda))
+        reasons = f"no answer within {ANSWER_S:.0f} s"
+        if answer in came_s:
+            try:
+                report: NodeReport = ray.get(answer)
+                reasons = "; ".join(_complaints(report, came_s[answer], needs_cuda))
+            except Exception as error:  # noqa: BLE001  # whatever is wrong there
+                reasons = _in_words(error)
         if reasons:
             unfit.append((address, reasons))
-            continue
-        gpus = int(node["Resources"]["GPU"])
-        machine = report.machine
-        fit.append(
-            Node(node_id=node["NodeID"], address=address, accelerators=gpus, machine=machine)
-        )
+        else:
+            gpus, machine = int(node["Resources"]["GPU"]), report.machine
+            fit.append(
+                Node(node_id=node["NodeID"], address=address, accelerators=gpus, machine=machine)
+            )
     return _alike(fit, unfit)
 
 

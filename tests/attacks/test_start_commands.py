@@ -119,7 +119,7 @@ def _make_ready(head: Head, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     monkeypatch.setattr(launcher, "tunnel", tunnel)
     monkeypatch.setattr(launcher, "wait_for_head", lambda ray_part, tell: None)
-    monkeypatch.setattr(launcher, "bring_up", lambda file: head.done.append("up"))
+    monkeypatch.setattr(launcher, "bring_up", lambda file, token: head.done.append("up"))
     monkeypatch.setattr(launcher, "take_down", lambda file: head.done.append("down"))
     file = folder / "cluster.yaml"
     file.write_text(LAUNCH_FILE)

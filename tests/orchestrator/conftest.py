@@ -181,13 +181,27 @@ def last_good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def our_ray(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a Ray of our own with eight logical GPUs and a job server, whose jobs have another home."""
+    import ray
+    from ray._private import services
+    from ray._private.utils import write_ray_address
+
     from cudnn_sweep.cluster.local.local_ray import local_ray
+
+    start_dashboard, init = services.start_api_server, ray.init
+
+    def with_dashboard(**options: Any) -> None:
+        services.start_api_server = start_dashboard
+        init(**options | {"include_dashboard": True, "dashboard_host": "127.0.0.1"})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
         patch.setenv("PYTHONPATH", str(OURS))  # of its workers, which run functions of tests
-        return SHARED_RAY.enter_context(local_ray(slots=8, gpus=8, dashboard=True))
+        patch.setattr(ray, "init", with_dashboard)
+        folder = SHARED_RAY.enter_context(local_ray(slots=8, gpus=8))
+        # if a machine runs several Rays, a job's driver joins the one whose address is written here
+        write_ray_address(ray.get_runtime_context().gcs_address, str(folder / "r"))
+        return folder
 
 
 @pytest.hookimpl(wrapper=True)

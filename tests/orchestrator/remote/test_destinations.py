@@ -23,6 +23,7 @@ from cudnn_sweep.orchestrator.planning.spec import SweepSpec
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster, Inside, RunningCluster
 from cudnn_sweep.orchestrator.remote.destinations import Here, destination_of, launch
+from cudnn_sweep.orchestrator.remote.follow import follow
 from cudnn_sweep.orchestrator.remote.job import (
     Ended,
     Event,
@@ -247,11 +248,11 @@ def test_the_way_to_a_cluster_is_opened_anew_where_it_was_lost(
     monkeypatch.setattr(RunningCluster, "jobs", jobs)
     cluster = RunningCluster(read(tmp_path, ADDRESS))
     job = SentJob(job_id="june-1", results=str(tmp_path / "results"), sweep="sweep launch")
-    assert cluster.follow(job, Console(quiet=True)).exit_code == 4
+    assert follow(cluster.jobs, job, Console(quiet=True)).exit_code == 4
     assert len(opened) == 2
     opened.clear()
     ends_after = 9
     monkeypatch.setattr("cudnn_sweep.orchestrator.remote.follow.LOST_S", 0.0)
     with pytest.raises(ClusterError, match="connection reset"):
-        cluster.follow(job, Console(quiet=True))
+        follow(cluster.jobs, job, Console(quiet=True))
     assert len(opened) == 1
