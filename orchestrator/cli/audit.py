@@ -46,7 +46,7 @@ def audit(
     if shapes.suffix != ".csv":
         raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
     shapes = _of_rank(shapes)
-    for file in (shapes, _suite_file(shapes)):
+    for file in (shapes, shapes.with_suffix(".yaml")):
         check_may_write(file)
     files = [str(_of_rank(Path(file))) for file in write or ()]
     with reported(files, "audit", request.script):
@@ -68,10 +68,6 @@ def _of_rank(file: Path) -> Path:
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 
 
-def _suite_file(shapes: Path) -> Path:
-    return shapes.with_suffix(".yaml")
-
-
 def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> list[Path]:
     from cudnn_sweep.orchestrator.auditing.audit import shapes_text, suite_text
 
@@ -79,7 +75,7 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
         return []
     texts = {
         shapes: shapes_text(inputs, audited.request.script),
-        _suite_file(shapes): suite_text(inputs, audited.findings, shapes),
+        shapes.with_suffix(".yaml"): suite_text(inputs, audited.findings, shapes),
     }
     written = {file: text for file, text in texts.items() if text is not None}
     for file, text in written.items():

@@ -61,26 +61,23 @@ def report(
     if watch and (page or kind != "html"):
         found = f"--page {page}" if page else f"--format {kind}"
         raise typer.BadParameter(f"found {found}, allowed: the HTML report", param_hint="--watch")
-    while watch:
-        text, answer, is_over = _report(asked, sweep_id, min_effect, kind)
+    while True:
+        gc.disable()  # looking for cycles among rows, which have none, takes 5% of a large report's time
+        try:
+            if page is None:
+                text, answer, is_over = _report(asked, sweep_id, min_effect, kind)
+            else:
+                text, answer, is_over = *_page(page, asked, sweep_id, kind), True
+        finally:
+            gc.enable()
+        if output is None and kind != "html":
+            typer.echo(text, nl=False)
+            return
         write_whole(target, text)
         echo(f"{target}: {answer}")
-        if is_over:
+        if is_over or not watch:
             return
         sleep(WATCH_S)
-    gc.disable()  # looking for cycles among rows, which have none, takes 5% of a large report's time
-    try:
-        if page is None:
-            text, answer, _ = _report(asked, sweep_id, min_effect, kind)
-        else:
-            text, answer = _page(page, asked, sweep_id, kind)
-    finally:
-        gc.enable()
-    if output is None and kind != "html":
-        typer.echo(text, nl=False)
-        return
-    write_whole(target, text)
-    echo(f"{target}: {answer}")
 
 
 def _report(

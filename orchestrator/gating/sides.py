@@ -81,7 +81,11 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     sides = {}
     for name, text in texts.items():
         if commit := commits[name]:
-            trees[name] = _tree(name, text, commit, scratch)
+            try:
+                trees[name] = check_out(commit, scratch)
+            except SpecError as error:  # for example on a full disk
+                typed = f"{name.upper()}: git cannot check out {printable(text)} ({commit[:12]})"
+                raise UnfinishedError(f"{typed}: {error}") from None
             code = _in_folder(trees[name].folder, git("rev-parse", "--show-prefix"))
             sides[name] = Side(label=_label(name, text, commit), code=code)
         else:
@@ -117,15 +121,6 @@ def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -
     before = counted(int(git("rev-list", "--count", f"{ancestor}..{base}")), "commit")
     of_two = f"the merge base of {texts['base']} and {texts['head']}"
     return [printable(f"BASE is {ancestor[:12]}, {of_two}, {before} before {texts['base']}.")]
-
-
-def _tree(name: str, text: str, commit: str, scratch: Path) -> Tree:
-    """Check out a commit. Raises UnfinishedError if git fails, for example on a full disk."""
-    try:
-        return check_out(commit, scratch)
-    except SpecError as error:
-        typed = printable(f"{text} ({commit[:12]})")
-        raise UnfinishedError(f"{name.upper()}: git cannot check out {typed}: {error}") from None
 
 
 def _label(name: str, text: str, commit: str) -> str:

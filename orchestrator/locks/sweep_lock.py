@@ -89,20 +89,15 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
         raise OrchestratorError(f"no lock can be made in {folder}: {reason}") from error
     try:
         with suppress(OSError):  # a full disk: then no message names the holder
-            _write_new(holder)
+            now = datetime.now().astimezone().isoformat(timespec="seconds")
+            holder.unlink(missing_ok=True)  # an existing file or link is not written to
+            with holder.open("x") as file:
+                json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": now}, file)
         yield
     finally:
         with suppress(OSError):  # disk read-only, or folder gone: the lock is released anyway
             holder.unlink(missing_ok=True)
         lock.release()
-
-
-def _write_new(holder: Path) -> None:
-    """Write the holder's note as a new file: an existing file or link is removed, not written to."""
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    holder.unlink(missing_ok=True)
-    with holder.open("x") as file:
-        json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": now}, file)
 
 
 def _folder(location: str) -> Path:

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from cudnn_sweep.analysis.engine.settings import config_name
 from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nights.candidates import (
     Candidate,
@@ -57,7 +56,7 @@ from cudnn_sweep.orchestrator.locks.private_folder import scratch_folder
 from cudnn_sweep.orchestrator.locks.sweep_lock import night_lock
 from cudnn_sweep.orchestrator.nightly.news import WhereToLook, news_of, print_outcome, tell
 from cudnn_sweep.orchestrator.nightly.request import NightRequest, as_sent_alert, read_night
-from cudnn_sweep.orchestrator.planning.decided import settings_of
+from cudnn_sweep.orchestrator.planning.decided import name_of
 from cudnn_sweep.orchestrator.planning.options import NightOptions
 from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, OWN_SOFTWARE, Plan, Trial, balanced
 from cudnn_sweep.orchestrator.planning.session import session_of
@@ -401,7 +400,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys
     }
-    names = [(config, config_name(settings_of(config))) for config in whole.configs()]
+    names = [(config, name_of(config)) for config in whole.configs()]
     suspects = [
         (cell, [config for config, name in names if suspect & {(cell_id, None), (cell_id, name)}])
         for cell_id, cell in {trial.cell.cell_id: trial.cell for trial in whole.trials}.items()

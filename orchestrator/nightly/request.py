@@ -15,6 +15,7 @@ import shlex
 import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -114,10 +115,9 @@ class Diary:
         return all(night <= f"{name.sweep_id}.json" for night in self._nights())
 
     def sent_alerts(self) -> list[SentAlert]:
-        try:
+        with suppress(SpecError):  # then the alerts are sent once more
             return self._sent()
-        except SpecError:  # then the alerts are sent once more
-            return []
+        return []
 
     def write_sent_alerts(self, sent: list[SentAlert]) -> None:
         self._write(SENT, SENT_ALERTS.dump_json(sent, indent=1).decode())
@@ -144,10 +144,9 @@ class Diary:
         return [name for name in names if name.startswith("night-")]
 
     def _outcome(self, night: str) -> NightOutcome | None:
-        try:
+        with suppress(SpecError):
             return self._read(night, from_json)
-        except SpecError:
-            return None
+        return None
 
     def _sent(self) -> list[SentAlert]:
         return self._read(SENT, SENT_ALERTS.validate_json, "alerts are sent again") or []

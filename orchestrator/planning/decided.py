@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.engine.settings import config_name, texts_of
@@ -28,10 +29,8 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
     distinct = {tuple(sorted(set(configs), key=str)) for configs in of_cells.values()}
     if plan.is_race:
         return (RACE,) * any(len(configs) > 1 for configs in distinct)
-    contrasts = (
-        contrast for configs in sorted(distinct, key=str) for contrast in contrasts_of(configs)
-    )
-    return tuple(dict.fromkeys(contrasts))
+    contrasts = map(contrasts_of, sorted(distinct, key=str))
+    return tuple(dict.fromkeys(chain.from_iterable(contrasts)))
 
 
 def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
@@ -160,13 +159,11 @@ def _advised(
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
     """Group states by cell; keep a contrast's first state in each cell: it has the most blocks."""
-    first: dict[tuple[str, str, str], ContrastState] = {}
+    cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
-        first.setdefault((state.cell_id, state.contrast, state.other_settings), state)
-    cells: dict[str, list[ContrastState]] = {}
-    for state in first.values():
-        cells.setdefault(state.cell_id, []).append(state)
-    return {cell_id: Standing(states=of_cell) for cell_id, of_cell in cells.items()}
+        of_cell = cells.setdefault(state.cell_id, {})
+        of_cell.setdefault((state.contrast, state.other_settings), state)
+    return {cell_id: Standing(states=[*first.values()]) for cell_id, first in cells.items()}
 
 
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:

@@ -159,9 +159,7 @@ class Plan:
 
 OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
 NETWORK_S = 4.3  # the same of a network's process: the mean over the suite `models` on H200s
-COMPILE_S = (
-    60.0  # a process that compiles: a ResNet-50 training step's first call took 49 s on an H200
-)
+COMPILE_S = 60.0  # compiling: a ResNet-50 training step's first call took 49 s on an H200
 START_S = 12.0  # Ray's start, and the first import of torch
 
 

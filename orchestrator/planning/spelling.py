@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
@@ -34,16 +34,12 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
         return None
     names = [_as_option(name)] if hint.__origin__ is bool else []
     option: OptionInfo = typer.Option(*names, metavar=(None, *texts)[-2], help=texts[-1])
-    option.autocompletion = _completing(name)
-    return option
 
-
-def _completing(option: str) -> Callable[[str], list[str]] | None:
     def complete(incomplete: str) -> list[str]:
-        allowed = resolve_name(NAMES[option])()
-        return [name for name in allowed if name.startswith(incomplete)]
+        return [each for each in resolve_name(NAMES[name])() if each.startswith(incomplete)]
 
-    return complete if option in NAMES else None
+    option.autocompletion = complete if name in NAMES else None
+    return option
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
@@ -55,7 +51,9 @@ def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> 
         if info is None or value == field.default or field.name in without:
             continue
         is_argument = isinstance(info, ArgumentInfo)
-        option = [] if is_argument else [_typed_as(field.name, info)]
+        # in Annotated, Typer keeps a given name in `default`
+        typed_as = _as_option(field.name) if info.default is ... else str(info.default)
+        option = [] if is_argument else [typed_as]
         for each in value if isinstance(value, list | tuple) else [value]:
             words += option
             if each is not True:
@@ -69,11 +67,6 @@ def program() -> str:
     if typed.name != "sweep" or shutil.which("sweep"):
         return "sweep"
     return os.path.relpath(typed)
-
-
-def _typed_as(name: str, info: ArgumentInfo | OptionInfo) -> str:
-    """Return an option's name as typed. In Annotated, Typer keeps a given name in `default`."""
-    return _as_option(name) if info.default is ... else str(info.default)
 
 
 def _as_option(name: str) -> str:

@@ -44,26 +44,24 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 def _named(store: Store, planned: Planned) -> Session:
     """Return a session of the sweep that --resume or --sweep-id names; --sweep-id may name a new one."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
-    named = "--resume" if options.resume else "--sweep-id"
     sweep_id = options.resume or options.sweep_id
+    named = f"{'--resume' if options.resume else '--sweep-id'} {sweep_id}"
     states = store.sweeps()
     state = next((state for state in states if state.sweep_id == sweep_id), None)
     if state is None and options.resume:
         newest = ", ".join(state.sweep_id for state in states[:5]) or "none"
-        raise SpecError(f"{named} {sweep_id}: no such sweep; the newest here: {newest}")
+        raise SpecError(f"{named}: no such sweep; the newest here: {newest}")
     if state is None:
         return _session(store, planned, "a new sweep with this name")
     if options.resume:
         there = store.stored_trials(state.sweep_id).keys()
         is_there = {trial.trial_id for trial in chosen.trials} <= there
         if not is_there and state.plan_hash not in (whole.plan_hash, chosen.plan_hash):
-            raise SpecError(
-                f"{named} {sweep_id}: that sweep's plan is not that of this launch file"
-            )
+            raise SpecError(f"{named}: that sweep's plan is not that of this launch file")
     elif state.plan_hash != chosen.plan_hash:
         raise SpecError(
-            f"{named} {sweep_id}: that sweep has another plan; suite, --only and GPU model must be the "
-            "same in all its launches"
+            f"{named}: that sweep has another plan; suite, --only and GPU model must be the same in "
+            "all its launches"
         )
     if options.own_shard is not None and state.shards - {options.own_shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
@@ -71,7 +69,7 @@ def _named(store: Store, planned: Planned) -> Session:
     has_codes = any(config.code is not None for config in chosen.configs())
     if difference := differs(state, planned, has_codes=has_codes):
         rather = "--new starts another sweep" if options.resume else "choose another id"
-        raise SpecError(f"{named} {sweep_id}: {difference}; {rather}")
+        raise SpecError(f"{named}: {difference}; {rather}")
     return _resumed(store, planned, state)
 
 

@@ -147,9 +147,8 @@ class Summary:
         trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
         for name, count in self.warnings.most_common():
             yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
-        if any(
-            each.resembling_sweeps for each in Surroundings.of(self.store, self.session.sweep_id)
-        ):
+        hosts = Surroundings.of(self.store, self.session.sweep_id)
+        if any(host.resembling_sweeps for host in hosts):
             yield RESEMBLING
         yield from self.slow_gpus
 
@@ -197,21 +196,21 @@ def race_lines(
             yield f"\nNo config ran in {name}."
         else:
             yield f"\nFastest{so_far} in {name}: {first.best}, {number(first.best_ms)} ms."
-    texts = {
-        CELL: [cells[each.cell_id] for each in states],
-        "config": [each.other for each in states],
-        "ms": [number(each.other_ms) for each in states],
-        "ratio": [
-            ratio(each.ratio) + interval(each.ratio_low, each.ratio_high, to="–") for each in states
-        ],
-        "blocks": [str(each.blocks) for each in states],
-        "state": [each.state.replace("_", " ") for each in states],
-    }
+    ends = [interval(each.ratio_low, each.ratio_high, to="–") for each in states]
     columns = [
-        MarkedColumn(name=name, texts=column, is_number=name in ("ms", "blocks"), intervals=())
-        for name, column in texts.items()
+        _column(CELL, [cells[each.cell_id] for each in states]),
+        _column("config", [each.other for each in states]),
+        _column("ms", [number(each.other_ms) for each in states]),
+        _column("ratio", [ratio(each.ratio) + end for each, end in zip(states, ends, strict=True)]),
+        _column("blocks", [str(each.blocks) for each in states]),
+        _column("state", [each.state.replace("_", " ") for each in states]),
     ]
     yield draw_marked(columns, width)
+
+
+def _column(name: str, texts: Sequence[str]) -> MarkedColumn:
+    is_number = name.endswith("ms") or name == "blocks"
+    return MarkedColumn(name=name, texts=texts, is_number=is_number, intervals=())
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
@@ -219,25 +218,20 @@ def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColum
     as geometric means over blocks. `has_room`: whether the table has room for intervals.
     """
     verdicts, paid = summary.verdicts, summary.break_evens
-
-    def column(name: str, texts: Sequence[str]) -> MarkedColumn:
-        is_number = name.endswith("_ms")
-        return MarkedColumn(name=name, texts=texts, is_number=is_number, intervals=())
-
-    yield column(CELL, [verdict_label(each, summary.names) for each in verdicts])
+    yield _column(CELL, [verdict_label(each, summary.names) for each in verdicts])
     if len({each.contrast for each in verdicts}) > 1:
-        yield column("contrast", [shortened(each.contrast) for each in verdicts])
+        yield _column("contrast", [shortened(each.contrast) for each in verdicts])
     for name in ("baseline_ms", "candidate_ms"):
-        yield column(name, [number(getattr(each, name)) for each in verdicts])
+        yield _column(name, [number(getattr(each, name)) for each in verdicts])
     ends = [has_room * interval(each.ratio_low, each.ratio_high, to="–") for each in verdicts]
     ratios = [ratio(each.ratio) for each in verdicts]
-    yield column("ratio", list(map(str.__add__, ratios, ends)))
-    yield column("verdict", [each.wall_in_words for each in verdicts])
+    yield _column("ratio", list(map(str.__add__, ratios, ends)))
+    yield _column("verdict", [each.wall_in_words for each in verdicts])
     if any(each.device_ratio is not None for each in verdicts):
-        yield column("device_time", list(map(device_text, verdicts)))
+        yield _column("device_time", list(map(device_text, verdicts)))
     for cache in sorted({row.compute_cache for row in paid if row.outcome != "no_effect"}):
         rows = {row.identity: payback(row) for row in paid if row.compute_cache == cache}
-        yield column(
+        yield _column(
             f"break-even_{cache}_cache", [rows.get(each.identity, "") for each in verdicts]
         )
 
