@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -85,13 +85,12 @@ class Jobs:
         self, job: SentJob, sender: str, entrypoint: str, runtime_env: Mapping[str, Any]
     ) -> None:
         """Submit a job; try again for up to AGENT_S while the cluster has no agent that takes jobs."""
-        metadata = {"results": job.results, "sweep": job.sweep, "night": job.night}
         submit = partial(
             self._client.submit_job,
             submission_id=job.job_id,
             entrypoint=entrypoint,
             runtime_env=dict(runtime_env),
-            metadata={"sender": sender, **metadata},
+            metadata={"sender": sender, **asdict(job)},
         )
         ends = monotonic() + AGENT_S
         while True:
@@ -110,12 +109,8 @@ class Jobs:
 
         def find() -> list[SentJob]:
             jobs = sorted(self._client.list_jobs(), key=lambda job: job.start_time or 0)
-            metadata = {str(job.submission_id): dict(job.metadata or {}) for job in jobs}
-            return [
-                SentJob(job_id=job_id, **more)
-                for job_id, more in metadata.items()
-                if more.pop("sender", None) == sender
-            ]
+            found = [{**(job.metadata or {}), "job_id": str(job.submission_id)} for job in jobs]
+            return [SentJob(**job) for job in found if job.pop("sender", None) == sender]
 
         return self._answer(find)
 
@@ -162,12 +157,9 @@ class Jobs:
             yield
         except Exception as error:  # of any class: Ray's client has many
             first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # tracebacks follow
-            kind = (
-                "refuses the request"
-                if isinstance(error, RuntimeError)
-                else "does not answer as Ray does"
-            )
-            text = f"{self.url} {kind} ({type(error).__name__}): {first_line}"
+            refuses = isinstance(error, RuntimeError)
+            text = "refuses the request" if refuses else "does not answer as Ray does"
+            text = f"{self.url} {text} ({type(error).__name__}): {first_line}"
             raise ClusterError(text) from error
 
     def _get(self, path: str) -> str:

@@ -82,9 +82,8 @@ def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> It
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
-        token = (
-            folder / "token"
-        )  # for this Ray alone; other users cannot replace a file in our folder
+        # for this Ray alone; other users cannot replace a file in our folder
+        token = folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
         settings = {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token)}

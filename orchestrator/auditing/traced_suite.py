@@ -37,7 +37,14 @@ WITHOUT_GPU = {
     },
 }
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
-NUMBERS = ("stride", "padding", "dilation", "groups", "times", "FLOPs")
+SIZES = ("stride", "padding", "dilation")
+OF_BOTH = (
+    "out_channels",
+    "groups",
+    "bias",
+    "transposed",
+)  # keys of a problem, too
+NUMBERS = (*SIZES, "groups", "times", "FLOPs")
 LOSS_COLUMNS = ("loses channels_last", "operation", "pays")
 OPERATION_COLUMNS = ("number", "layer", "operation", "takes", "returns", "", "conversions_ms")
 ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
@@ -121,15 +128,10 @@ def _problem(convolution: TracedConvolution) -> CommentedMap:
     spec = ProblemSpec.model_validate(
         {
             "input": sizes_text(convolution.input_shape),
-            "out_channels": convolution.out_channels,
             "kernel": _short_sizes(convolution.kernel_size),
-            "stride": _short_sizes(convolution.stride),
-            "padding": _short_sizes(convolution.padding),
-            "dilation": _short_sizes(convolution.dilation),
-            "groups": convolution.groups,
-            "bias": convolution.bias,
-            "transposed": convolution.transposed,
+            **{name: _short_sizes(getattr(convolution, name)) for name in SIZES},
             "output_padding": _short_sizes(convolution.output_padding),
+            **{name: getattr(convolution, name) for name in OF_BOTH},
             "occurrences": convolution.times,
         }
     )
@@ -242,9 +244,7 @@ def _row(trace: Trace, name: str, convolution: TracedConvolution) -> dict[str, s
         "name": name,
         "input → channels": f"{sizes_text(convolution.input_shape)} → {convolution.out_channels}",
         "kernel": sizes_text(convolution.kernel_size),
-        "stride": _short_sizes(convolution.stride),
-        "padding": _short_sizes(convolution.padding),
-        "dilation": _short_sizes(convolution.dilation),
+        **{name: _short_sizes(getattr(convolution, name)) for name in SIZES},
         "groups": str(convolution.groups),
         "layout": convolution.layout,
         "precision": convolution.precision or convolution.dtype,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL, program
 
 
 def suites() -> None:
@@ -55,8 +55,7 @@ def workloads() -> None:
 
 def schema(
     name: Annotated[
-        Literal["launch-file", "suite"],
-        typer.Argument(metavar="launch-file|suite", help="Kind of file."),
+        Literal["launch-file", "suite"], POSITIONAL, "launch-file|suite", "Kind of file."
     ],
     path: Annotated[bool, "Print the path of the schema, for the first line of your file."] = False,
     page: Annotated[bool, "Print a page on every key of launch files and suites instead."] = False,

@@ -16,15 +16,8 @@ from cudnn_sweep.orchestrator.planning.spelling import typer_info
 EPILOG = "docs/exit-codes.md has the exit codes of every command."
 # Options that few users need: a help lists them last.
 MORE = (
-    "hours",
-    "state",
-    "memory_limit",
-    "runs",
-    "ranks",
-    "measure_ranks",
-    "loss",
-    "expect",
-    "float64",
+    *("hours", "state", "memory_limit", "runs", "ranks", "measure_ranks"),
+    *("loss", "expect", "float64"),
 )
 SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 

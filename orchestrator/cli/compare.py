@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     open_results,
 )
 from cudnn_sweep.orchestrator.cli.query import Format, deliver
-from cudnn_sweep.orchestrator.planning.spelling import program
+from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL, program
 from cudnn_sweep.orchestrator.steps.step_options import WRITE
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ FOR_PEOPLE = ("table", "markdown")  # standard output has only the rows in the o
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="The baseline, such as 2.11.0, H200 or 2026-11-20.")],
-    b: Annotated[str, typer.Argument(help="The side to compare with A.")],
+    a: Annotated[str, POSITIONAL, "The baseline, such as 2.11.0, H200 or 2026-11-20."],
+    b: Annotated[str, POSITIONAL, "The side to compare with A."],
     results: ResultsOption = None,
     reference: ReferenceOption = False,
     format: Annotated[Format, "Format of the rows."] = "table",
@@ -143,9 +143,9 @@ def _counted(counts: dict[str, int]) -> str:
 def repro(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="CASE|TRIAL", help="A reported case, such as N012, or the trial_id of a trial."
-        ),
+        POSITIONAL,
+        "CASE|TRIAL",
+        "A reported case, such as N012, or the trial_id of a trial.",
     ],
     results: ResultsOption = None,
 ) -> None:

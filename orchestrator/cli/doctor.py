@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from cudnn_sweep.orchestrator.planning.spelling import AtLeast
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ def doctor(
         str | None, "Folder or URL to check. Default: ./cluster.yaml's, or ./results."
     ] = None,
     quick: Annotated[bool, "Start no Ray and measure nothing."] = False,
-    seconds: Annotated[
-        float, typer.Option(min=0.0, help="Duration of the self-test.")
-    ] = SELF_TEST_S,
+    seconds: Annotated[float, AtLeast(0.0), "Duration of the self-test."] = SELF_TEST_S,
     telemetry: Annotated[
         MonitorKind,
         "SOURCE",

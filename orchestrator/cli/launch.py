@@ -13,12 +13,13 @@ from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL
 
 if TYPE_CHECKING:
     from cudnn_sweep.cluster.jobs.jobs import Jobs, SentJob
     from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 
-File = Annotated[Path, typer.Argument(help="The launch file that was launched.")]
+File = Annotated[Path, POSITIONAL, "The launch file that was launched."]
 
 
 def launch(options: LaunchOptions) -> None:
@@ -56,7 +57,7 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
 
 def status(
-    file: Annotated[Path | None, typer.Argument(help="What was launched: file or suite.")] = None,
+    file: Annotated[Path | None, POSITIONAL, "What was launched: file or suite."] = None,
     results: Annotated[str | None, "For a sweep on this machine: --results of its launch."] = None,
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:

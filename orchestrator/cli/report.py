@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.cli.launch_file_results import (
     open_results,
     results_asked,
 )
+from cudnn_sweep.orchestrator.planning.spelling import AtLeast
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def report(
         str | None, "Only this sweep, or those that a pattern matches (night-*). Default: all."
     ] = None,
     min_effect: Annotated[
-        float, typer.Option(min=0, help="The smallest relative difference that counts.")
+        float, AtLeast(0), "The smallest relative difference that counts."
     ] = MIN_EFFECT,
     output: Annotated[Path | None, "File to write. Default for HTML: report.html."] = None,
     format: Annotated[ReportFormat, "Format of the report."] = "html",

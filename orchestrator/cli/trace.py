@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import echo
-from cudnn_sweep.orchestrator.planning.spelling import program, words_of
+from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL, program, words_of
 from cudnn_sweep.orchestrator.steps.step_options import StepOptions
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 class TraceOptions(StepOptions):
     workload: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL",
-            help="package.module:name or file.py:name of an nn.Module class, a function that "
-            "returns a module, or a module.",
-        ),
+        POSITIONAL,
+        "MODEL",
+        "package.module:name or file.py:name of an nn.Module class, a function that "
+        "returns a module, or a module.",
     ]
     # required here
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = field()

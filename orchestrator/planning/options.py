@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.planning.spelling import program, words_of
+from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL, AtLeast, program, words_of
 
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.planning.plan import Plan, Shard
@@ -29,10 +29,9 @@ class LaunchOptions:
 
     file: Annotated[
         Path | None,
-        typer.Argument(
-            help="Launch file (a Ray cluster-launcher file with `metadata.sweep`) or suite. Default: "
-            "./cluster.yaml; without that file, this machine."
-        ),
+        POSITIONAL,
+        "Launch file (a Ray cluster-launcher file with `metadata.sweep`) or suite. Default: "
+        "./cluster.yaml; without that file, this machine.",
     ] = None
     suite: Annotated[str | None, "Bundled suite or .yaml file; overrides the launch file."] = None
     results: Annotated[str | None, "Folder or URL. Default: the launch file's or ./results."] = None
@@ -46,8 +45,7 @@ class LaunchOptions:
         "50 blocks instead of 20.",
     ] = None
     minutes: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Time limit; overrides `minutes` of the launch file."),
+        float | None, AtLeast(0.1), "Time limit; overrides `minutes` of the launch file."
     ] = None
     dry_run: Annotated[bool, "Print the plan and run nothing."] = False
     resume: Annotated[str | None, "SWEEP_ID", "Resume this sweep and no other."] = None
@@ -124,12 +122,11 @@ def read_date(text: str, option: str) -> date:
 class NightOptions:
     """Options of a night. For an option that is None, the launch file decides."""
 
-    file: Annotated[Path, typer.Argument(help="Launch file.")] = Path("cluster.yaml")
+    file: Annotated[Path, POSITIONAL, "Launch file."] = Path("cluster.yaml")
     suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None
     results: Annotated[str | None, "Folder or URL. Default: the launch file's or ./results."] = None
     minutes: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Overrides `nightly.minutes` of the launch file."),
+        float | None, AtLeast(0.001), "Overrides `nightly.minutes` of the launch file."
     ] = None
     night: Annotated[
         date | None,
@@ -172,22 +169,17 @@ class NightOptions:
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
     script: Annotated[
-        str,
-        typer.Argument(metavar="SCRIPT", help="A Python script or, with -m, the name of a module."),
+        str, POSITIONAL, "SCRIPT", "A Python script or, with -m, the name of a module."
     ]
     arguments: Annotated[
-        Sequence[str],
-        typer.Argument(metavar="ARGUMENTS", help="Its arguments, options included."),
+        Sequence[str], POSITIONAL, "ARGUMENTS", "Its arguments, options included."
     ] = ()
     is_module: Annotated[
         bool, typer.Option("--module", "-m", help="SCRIPT names a module, as in python -m.")
     ] = False
-    seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="End the script after this time.")
-    ] = None
+    seconds: Annotated[float | None, AtLeast(0.1), "End the script after this time."] = None
     steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="End the script after this many calls of one of its models."),
+        int | None, AtLeast(1), "End the script after this many calls of one of its models."
     ] = None
 
 

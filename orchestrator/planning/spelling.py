@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -23,6 +23,17 @@ NAMES = {
 """By option, the import path of a function whose values a shell offers as completions."""
 
 
+POSITIONAL = object()
+"""Marks a value that is typed without an option's name, in `Annotated`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """Least value of an option, in `Annotated`."""
+
+    value: float
+
+
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
     """Return Typer's argument or option for a field's `Annotated[type, ...]`; None for others.
     The last text there is the help, a text before it the metavar. A flag gets no `--no-` form.
@@ -32,8 +43,12 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
         return info
     if not (texts := [each for each in told if isinstance(each, str)]):
         return None
+    metavar, text = (None, *texts)[-2:]
+    if POSITIONAL in told:
+        return typer.Argument(metavar=metavar, help=text)  # type: ignore[no-any-return]
     names = [_as_option(name)] if hint.__origin__ is bool else []
-    option: OptionInfo = typer.Option(*names, metavar=(None, *texts)[-2], help=texts[-1])
+    least = next((each.value for each in told if isinstance(each, AtLeast)), None)
+    option: OptionInfo = typer.Option(*names, metavar=metavar, help=text, min=least)
 
     def complete(incomplete: str) -> list[str]:
         return [each for each in resolve_name(NAMES[name])() if each.startswith(incomplete)]

@@ -74,10 +74,8 @@ class Cluster:
         models = request.suite.gpus.models
         with ForkServer(survey_only=True) as server:
             machine = survey(server, workload_names(request.suite))
-        say(
-            console,
-            f"On {self.where} ({self._size()}), records in {request.results}. Each GPU model has a plan of its own.",
-        )
+        where = f"On {self.where} ({self._size()}), records in {request.results}."
+        say(console, f"{where} Each GPU model has a plan of its own.")
         for name in [ANY_MODEL] if models == ALL_MODELS else as_list(models):
             environment = replace(machine.environment, device="cuda", gpu=name)
             planned = planned_on(replace(machine, environment=environment), request)
@@ -198,21 +196,16 @@ class RunningCluster(Cluster):
             job = self._send(jobs, sent)
         say(console, f"Job {job.job_id}")
         if not Location(job.results).is_url:
-            say(
-                console,
-                f"Results are in ~/{HEAD_FOLDER}/{job.results} on the head and are lost with its disk. While you "
-                f"follow, they are copied to {job.results}.",
-            )
+            there = f"~/{HEAD_FOLDER}/{job.results} on the head and are lost with its disk"
+            copies = f"While you follow, they are copied to {job.results}"
+            say(console, f"Results are in {there}. {copies}.")
         try:
             if not request.options.detach:
                 return follow(self.jobs, job, console).exit_code
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut the text below
-        say(
-            console,
-            f"\nThe sweep continues. Follow it:  sweep cluster attach {file}\n"
-            f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}",
-        )
+        say(console, f"\nThe sweep continues. Follow it:  sweep cluster attach {file}")
+        say(console, f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}")
         return ExitCode.FINE
 
     @contextmanager

@@ -12,7 +12,7 @@ import typer
 
 from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.orchestrator.planning.options import WaitOption
-from cudnn_sweep.orchestrator.planning.spelling import program, words_of
+from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL, AtLeast, program, words_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -23,9 +23,7 @@ WRITE = (
     "Also write the answer to FILE: .md, .html, .json, .txt, .xml for JUnit, .prom for OpenMetrics. "
     "Repeat for more."
 )
-MinutesOption = Annotated[
-    float, typer.Option(min=0.1, help="Minutes to measure; fewer if decided earlier.")
-]
+MinutesOption = Annotated[float, AtLeast(0.1), "Minutes to measure; fewer if decided earlier."]
 MinEffectOption = Annotated[
     float, typer.Option(min=0.001, max=1.0, help="The smallest slowdown that counts, as a share.")
 ]
@@ -35,11 +33,10 @@ MinEffectOption = Annotated[
 class _Model:
     workload: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL",
-            help="file.py:name or package.module:name of an nn.Module class, a function that "
-            "returns a module, a module, a step (a function of torch.Tensor), or a @workload.",
-        ),
+        POSITIONAL,
+        "MODEL",
+        "file.py:name or package.module:name of an nn.Module class, a function that "
+        "returns a module, a module, a step (a function of torch.Tensor), or a @workload.",
     ]
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = ()
 
@@ -106,11 +103,10 @@ class _Answer:
 @dataclass(frozen=True, kw_only=True)
 class _Job(_Model):
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of your job in one process.  [default: 10000]")
+        int | None, AtLeast(1), "Steps of your job in one process.  [default: 10000]"
     ] = None
     hours: Annotated[
-        float | None,
-        typer.Option(min=0.0001, help="Instead of --steps: your job's time with benchmark off."),
+        float | None, AtLeast(0.0001), "Instead of --steps: your job's time with benchmark off."
     ] = None
     regime: Annotated[
         str | None, "YAML", "How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
@@ -127,27 +123,18 @@ class _Job(_Model):
     ] = "container"
     minutes: Annotated[
         float | None,
-        typer.Option(
-            min=0.1,
-            help="Minutes to measure; fewer if decided earlier.  [default: 20; benchmark alone: 3]",
-        ),
+        AtLeast(0.1),
+        "Minutes to measure; fewer if decided earlier.  [default: 20; benchmark alone: 3]",
     ] = None
     memory_limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001, metavar="GIB", help="A setting that needs more memory does not fit."
-        ),
+        float | None, AtLeast(0.001), "GIB", "A setting that needs more memory does not fit."
     ] = None
-    runs: Annotated[
-        int, typer.Option(min=1, help="Predict the mean time of this many runs of your job.")
-    ] = 1
+    runs: Annotated[int, AtLeast(1), "Predict the mean time of this many runs of your job."] = 1
     ranks: Annotated[
-        int | None,
-        typer.Option(min=2, help="Also predict what a job on this many ranks loses by waiting."),
+        int | None, AtLeast(2), "Also predict what a job on this many ranks loses by waiting."
     ] = None
     measure_ranks: Annotated[
-        int | None,
-        typer.Option(min=2, help="Measure the step on this many GPUs of this host together."),
+        int | None, AtLeast(2), "Measure the step on this many GPUs of this host together."
     ] = None
 
 
@@ -217,9 +204,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
     kind: ClassVar[str] = "freeze"
-    minutes: Annotated[float, typer.Option(min=0.1, help="Time to measure off, on and frozen.")] = (
-        5.0
-    )
+    minutes: Annotated[float, AtLeast(0.1), "Time to measure off, on and frozen."] = 5.0
     # these are no options of `sweep freeze`
     levers: Literal["benchmark"] = "benchmark"
     allow: None = None
@@ -247,13 +232,8 @@ class FreezeOptions(AdviseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class _Sides:
-    base: Annotated[
-        str, typer.Argument(metavar="BASE", help="A commit, a folder, a wheel, or a Python.")
-    ]
-    head: Annotated[
-        str,
-        typer.Argument(metavar="HEAD", help="The same, with the change; . is the working tree."),
-    ]
+    base: Annotated[str, POSITIONAL, "BASE", "A commit, a folder, a wheel, or a Python."]
+    head: Annotated[str, POSITIONAL, "HEAD", "The same, with the change; . is the working tree."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,9 +255,7 @@ class TurnOptions(_Answer, StepOptions):
 class CellsOptions(TurnOptions):
     """The cells of a suite, or a step of a model."""
 
-    workload: Annotated[
-        str, typer.Argument(metavar="SUITE|MODEL", help="A suite, or a model as file.py:name.")
-    ]
+    workload: Annotated[str, POSITIONAL, "SUITE|MODEL", "A suite, or a model as file.py:name."]
     only: Annotated[
         Sequence[str], "FIELD=VALUE", "Only these cells of a suite, such as cell_id=..."
     ] = ()
