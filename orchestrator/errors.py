@@ -62,10 +62,6 @@ class WebhookError(OrchestratorError):
     """Names the host of a webhook that did not accept the news; the rest of the URL is secret."""
 
 
-class ReproError(OrchestratorError):
-    """Names an unknown trial, or says why no torch-only script reproduces a case or trial."""
-
-
 class OutputError(OrchestratorError):
     """Names the file that cannot be written."""
 

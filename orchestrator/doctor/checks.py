@@ -4,7 +4,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -32,22 +33,13 @@ class Check:
     """Result of a check. A `problem` prevents a sweep or makes its verdicts wrong; a `warning` may do so."""
 
     name: str
-    state: State
+    state: State = field(kw_only=True)
     found: str
     advice: str = ""
     """What the user should do; empty if the state is ok."""
 
 
-def ok(name: str, found: str) -> Check:
-    return Check(name, "ok", found)
-
-
-def warning(name: str, found: str, advice: str) -> Check:
-    return Check(name, "warning", found, advice)
-
-
-def problem(name: str, found: str, advice: str) -> Check:
-    return Check(name, "problem", found, advice)
+ok, warning, problem = (partial(Check, state=state) for state in SEVERITY)
 
 
 def worst(checks: list[Check]) -> State:

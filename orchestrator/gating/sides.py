@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import chdir, contextmanager, suppress
+from contextlib import AbstractContextManager, chdir, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,12 +57,9 @@ class Sides:
         return [f"{name}: {file}" for name, tree in self.trees.items() for file in tree.changed()]
 
 
-@contextmanager
-def scratch_for_gate() -> Iterator[Path]:
-    """Remove the folders of gates that were killed, and yield a folder for this gate."""
-    gates = private_folder(our_temporary_folder() / "gates")
-    with held_folder("", gates) as scratch:
-        yield scratch
+def scratch_for_gate() -> AbstractContextManager[Path]:
+    """Remove the folders of gates that were killed, and hold a folder for this gate."""
+    return held_folder("", private_folder(our_temporary_folder() / "gates"))
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:

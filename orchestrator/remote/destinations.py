@@ -24,7 +24,7 @@ from cudnn_sweep.orchestrator.running.run_sweep import Place, Ran, plan_sweep, r
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.terminal.plan_text import print_part
 from cudnn_sweep.orchestrator.terminal.say import say
-from cudnn_sweep.orchestrator.terminal.summary import print_summary
+from cudnn_sweep.orchestrator.terminal.summary import print_summary, slow_gpu_lines
 from cudnn_sweep.workloads.cells.suite import most_replicates
 
 
@@ -146,7 +146,7 @@ def to_json(ran: Ran, results: str) -> str:
         "trials_not_run": ran.not_run,
         "statuses": ran.statuses,
         "warnings": dict(ran.warnings.most_common()),
-        "slow_gpus": ran.slow_gpus,
+        "slow_gpus": list(slow_gpu_lines(ran.store, ran.session.sweep_id)),
         "failures": [asdict(failure) for failure in ran.progress.failures],
         "races": list(map(named, ran.races)),
         "verdicts": list(map(named, ran.verdicts)),

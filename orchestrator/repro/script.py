@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.engine.queries import literal
 from cudnn_sweep.analysis.engine.settings import besides_usual, shortened, texts_of
 from cudnn_sweep.analysis.store import schema
 from cudnn_sweep.analysis.words import one_line
-from cudnn_sweep.orchestrator.errors import ReproError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.config import OF_CELL, Config
 from cudnn_sweep.workloads.cells.errata import as_json, rules_of
 from cudnn_sweep.workloads.cells.field_case import CaseSide, FieldCase
@@ -35,9 +35,9 @@ class Reproduced:
 
 
 def of_case(case: FieldCase) -> Reproduced:
-    """Read a reported case. Raises ReproError if torch alone cannot reproduce the case."""
+    """Read a reported case. Raises SpecError if torch alone cannot reproduce the case."""
     if not case.is_tested:
-        raise ReproError(f"case {case.id} cannot be reproduced here: {case.not_here}")
+        raise SpecError(f"case {case.id} cannot be reproduced here: {case.not_here}")
     sides = case.sides()
     names = case.contrast() if len(sides) == 2 else ("this cell",)
     return Reproduced(
@@ -48,21 +48,21 @@ def of_case(case: FieldCase) -> Reproduced:
 
 
 def stored_trial(trial_id: str, database: Database) -> Reproduced:
-    """Read a stored trial. Raises ReproError for an unknown trial, or one that torch alone cannot reproduce."""
+    """Read a stored trial. Raises SpecError for an unknown trial, or one that torch alone cannot reproduce."""
     select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
     rows = database.query(select).to_pylist()
     if rows:
         return of_trial(rows[0])
-    raise ReproError(f"found {trial_id!r}: neither a reported case nor a trial of these results")
+    raise SpecError(f"found {trial_id!r}: neither a reported case nor a trial of these results")
 
 
 def of_trial(row: Mapping[str, Any]) -> Reproduced:
     trial = f"trial {row['trial_id']}"
     if row["out_channels"] is None:
-        raise ReproError(f"{trial} is of {row['workload']}: torch alone has no such workload")
+        raise SpecError(f"{trial} is of {row['workload']}: torch alone has no such workload")
     for name, axis in schema.axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
-            raise ReproError(f"{trial} has {name} {row[name]}, which a script cannot have")
+            raise SpecError(f"{trial} has {name} {row[name]}, which a script cannot have")
     columns = {field.name: row.get(field.name) for field in fields(ConvProblem)}
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
@@ -75,7 +75,7 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
     try:
         rules_of(config.errata)
     except ValueError as error:
-        raise ReproError(f"{trial} has errata that cannot be read: {error}") from None
+        raise SpecError(f"{trial} has errata that cannot be read: {error}") from None
     cell = {name: row[name] for name in ("workload", "direction", "precision", "layout", "regime")}
     cell |= {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
     side = CaseSide(problem=problem, input_shape=problem.input_shape, config=config, **cell)
@@ -91,13 +91,13 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
 def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
     for side in sides.values():
         if side.problem is None:
-            raise ReproError(f"{name} is about {side.workload}: torch alone has no such network")
+            raise SpecError(f"{name} is about {side.workload}: torch alone has no such network")
         if side.layout == WEIGHTS:
-            raise ReproError(f"{name} has layout {WEIGHTS}: a script lays out all tensors alike")
+            raise SpecError(f"{name} has layout {WEIGHTS}: a script lays out all tensors alike")
         if side.config.execution:
-            raise ReproError(f"{name} has execution {side.config.execution}: a script runs eagerly")
+            raise SpecError(f"{name} has execution {side.config.execution}: a script runs eagerly")
         if side.regime != "fixed":
-            raise ReproError(f"{name} has several input sizes ({side.regime}): a script has one")
+            raise SpecError(f"{name} has several input sizes ({side.regime}): a script has one")
     return sides
 
 

@@ -118,10 +118,6 @@ class Summary:
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
-    @property
-    def slow_gpus(self) -> list[str]:
-        return list(slow_gpu_lines(self.store, self.session.sweep_id))
-
     def undecided(self) -> Iterator[str]:
         """Yield lines on how many cells are decided, and how many more blocks would decide another cell."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
@@ -150,7 +146,7 @@ class Summary:
         hosts = Surroundings.of(self.store, self.session.sweep_id)
         if any(host.resembling_sweeps for host in hosts):
             yield RESEMBLING
-        yield from self.slow_gpus
+        yield from slow_gpu_lines(self.store, self.session.sweep_id)
 
 
 def print_summary(

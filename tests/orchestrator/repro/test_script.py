@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.errors import ReproError
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.repro.script import (
     MOST_LINES,
@@ -76,7 +76,7 @@ def test_every_case_that_torch_alone_can_run_has_a_short_script() -> None:
     for each in load_field_cases().values():
         try:
             text = script(of_case(each))
-        except ReproError as error:
+        except SpecError as error:
             assert not each.is_tested or each.is_model or each.regime != "fixed"
             assert str(error).startswith(f"case {each.id} ")
             continue
@@ -207,7 +207,7 @@ def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
 def test_trial_that_torch_alone_cannot_reproduce_is_refused(
     row_of: Any, axes: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(ReproError, match=why):
+    with pytest.raises(SpecError, match=why):
         of_trial(row_of(**axes))
 
 
