@@ -19,6 +19,7 @@ Change: TypeAlias = tuple[str, str]
 """A lever and its value."""
 Changes: TypeAlias = tuple[Change, ...]
 """Settings that a config changes, sorted. Empty: the user's own config."""
+FaultOf: TypeAlias = Callable[[Changes], str | None]
 OWN: Changes = ()
 BENCHMARK: Changes = (("benchmark", "true"),)
 MOST = 6  # configs of a stage
@@ -55,7 +56,7 @@ LINES: Mapping[Change, str] = {
     ("execution", "compile"): "model = torch.compile(model)",
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
 }
-"""Each lever's values, in the order in which they are raced and a program needs their lines, which are to be pasted.
+"""Lines to paste for each value of each lever, in the order in which values are raced and a program needs the lines.
 Values of precision are raced only if `--allow` names them.
 """
 LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
@@ -104,12 +105,10 @@ def named_changes(options: AdviseOptions) -> list[Change]:
     ]
 
 
-def offered(
-    options: AdviseOptions, cell: Cell, machine: Survey
-) -> tuple[list[Change], dict[str, str]]:
+def offered(options: AdviseOptions, fault_of: FaultOf) -> tuple[list[Change], dict[str, str]]:
     """Return the changes to race, and why other values are left out. Raises SpecError if nothing is left to race."""
     named = named_changes(options)
-    faults = {change: fault_of((change,), cell, machine) for change in named}
+    faults = {change: fault_of((change,)) for change in named}
     out = {text: fault for (_, text), fault in faults.items() if fault}
     if len(out) == len(named):
         reasons = "; ".join(f"{text}: {why}" for text, why in out.items())
@@ -122,7 +121,7 @@ def offered(
 def next_configs(
     rows: Mapping[Changes, Advice | None],
     offered: Sequence[Change],
-    can_run: Callable[[Changes], bool] = lambda changes: True,
+    fault_of: FaultOf = lambda changes: None,
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
@@ -152,7 +151,7 @@ def next_configs(
     new = [
         each
         for each in (tuple(sorted(changes.items())) for changes in nearby)
-        if each not in {OWN, *rows} and not failed & {*each} and can_run(each)
+        if each not in {OWN, *rows} and not failed & {*each} and not fault_of(each)
     ]
     return list(dict.fromkeys([OWN, best, *new]))[:MOST] if new else []
 

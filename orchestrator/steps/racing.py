@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rich.console import Console
 
@@ -178,19 +179,17 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     """
     store = open_store(options.location)
     cell = _planned(options, machine, [OWN, levers.BENCHMARK]).chosen.trials[0].cell
-    changes, left_out = levers.offered(options, cell, machine)
+    fault_of = partial(levers.fault_of, cell=cell, machine=machine)
+    changes, left_out = levers.offered(options, fault_of)
     limit = f"{options.limit_minutes:g} minutes"
     names = dict.fromkeys(lever for lever, _ in changes)
     say(console, f"Racing {', '.join(names)} on {machine.environment.gpu}, for at most {limit}.")
-
-    def can_run(configs: Changes) -> bool:
-        return not levers.fault_of(configs, cell, machine)
 
     def stages(name: str) -> Iterator[tuple[Sequence[Changes], Planned]]:
         """Yield the configs and the plan of each stage, which follow from what those before it measured."""
         rows: dict[Changes, Advice | None] = {}
         for stage in range(1, MOST_STAGES + 1):
-            configs = levers.next_configs(rows, changes, can_run)
+            configs = levers.next_configs(rows, changes, fault_of)
             if not configs or OWN in rows:
                 return
             yield configs, _planned(options, machine, configs, f"{name}-{stage}")
