@@ -59,7 +59,10 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     document = read_document(path)
     sweep = check_part(document, sweep_model, SWEEP)
     ray_part = _read_as_ray_does(document)
-    _refuse_hidden_sweep(document, ray_part)
+    metadata = ray_part.get("metadata")
+    if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
+        text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
+        raise document.refusal([(SWEEP, text)])  # else it would be ignored silently
     address = document.values.get((*SWEEP, "address"))
     missing = [module for module in CLUSTER_EXTRA if find_spec(module) is None]
     if missing and ("provider" in ray_part or (address and address.plain is not None)):
@@ -89,14 +92,6 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
             f"{document.file}{line}: PyYAML, with which Ray reads this file, refuses it: "
             f"{getattr(error, 'problem', None) or error}"
         ) from error
-
-
-def _refuse_hidden_sweep(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Refuse a `metadata.sweep` merged in by `<<`, which YAML 1.2 lacks: we would ignore it silently."""
-    metadata = ray_part.get("metadata")
-    if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
-        text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
-        raise document.refusal([(SWEEP, text)])
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:

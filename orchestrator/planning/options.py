@@ -83,7 +83,10 @@ class LaunchOptions:
     @property
     def choices(self) -> list[tuple[str, str]]:
         """Field and value of each `--only`."""
-        return [(name, value) for name, _, value in map(_parted, self.only)]
+        parts = [text.partition("=") for text in self.only]
+        if odd := [name for name, equals, _ in parts if not equals]:
+            raise typer.BadParameter(f"--only takes FIELD=VALUE, found {odd[0]!r}")
+        return [(name, value) for name, _, value in parts]
 
     def check(self) -> None:
         """Raise SpecError for values and combinations of options that no launch takes."""
@@ -181,13 +184,6 @@ class AuditRequest:
     steps: Annotated[
         int | None, AtLeast(1), "End the script after this many calls of one of its models."
     ] = None
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"--only takes FIELD=VALUE, found {text!r}")
-    return name, equals, value
 
 
 def read_replicates(text: str) -> "Replicates":

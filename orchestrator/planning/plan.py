@@ -139,12 +139,8 @@ class Plan:
 
     def first_look(self) -> "Plan":
         """Return each cell's blocks up to the first look; without looks, the first LOOKS[0] blocks."""
-        first = self._first_blocks
+        first = (self.looks or LOOKS)[0]
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
-
-    @property
-    def _first_blocks(self) -> int:
-        return self.looks[0] if self.looks else LOOKS[0]
 
     def cell_by_cell(self) -> "Plan":
         """Return the plan with each cell's blocks up to the first look moved to the front, cell by cell.
@@ -153,7 +149,8 @@ class Plan:
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
-        behind = [trial for trial in self.trials if trial.replicate >= self._first_blocks]
+        last = max((trial.replicate for trial in first), default=-1)
+        behind = [trial for trial in self.trials if trial.replicate > last]
         return replace(self, trials=(*ahead, *behind))
 
 

@@ -223,20 +223,17 @@ def _bundled(name: str) -> SuiteSpec:
 
 
 def _no_suite(name: str) -> str | None:
-    if is_path(name):
-        return None if Path(name).exists() else f"no file {name}; {allowed_suites()}"
-    if name in (names := suite_names()):
+    names = suite_names()
+    if name in names or (is_path(name) and Path(name).exists()):
         return None
-    return f"unknown suite {name!r}{did_you_mean(name, names)}; {allowed_suites()}"
+    fault = f"unknown suite {name!r}{did_you_mean(name, names)}"
+    fault = f"no file {name}" if is_path(name) else fault
+    return f"{fault}; allowed: {', '.join(names)}, or a .yaml file"
 
 
 def is_path(suite: str) -> bool:
     """Return whether `suite` is the path of a user's own suite, not the name of a bundled one."""
     return suite.endswith((".yaml", ".yml"))
-
-
-def allowed_suites() -> str:
-    return f"allowed: {', '.join(suite_names())}, or a .yaml file"
 
 
 def suite_names() -> list[str]:
