@@ -204,7 +204,7 @@ def here(
     folder: Path, monkeypatch: pytest.MonkeyPatch, without_gpu: ForkServer, ending: None
 ) -> Path:
     """On a machine without a GPU."""
-    for user in ("process.client", "running.this_machine"):
+    for user in ("doctor.examine", "process.client", "running.this_machine"):
         module = f"cudnn_sweep.orchestrator.{user}"
         monkeypatch.setattr(f"{module}.ForkServer", lambda **_: nullcontext(without_gpu))
     monkeypatch.setattr(sweep_lock, "PREFIX", f"test-{os.getpid()}-")

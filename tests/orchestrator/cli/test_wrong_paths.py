@@ -94,7 +94,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ForkServer) ->
         raise SystemExit(code)
 
     monkeypatch.setattr(failing, "leave", exit_with)
-    for user in ("process.client", "running.this_machine"):
+    for user in ("doctor.examine", "process.client", "running.this_machine"):
         module = f"cudnn_sweep.orchestrator.{user}"
         monkeypatch.setattr(f"{module}.ForkServer", lambda **_: nullcontext(server))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
