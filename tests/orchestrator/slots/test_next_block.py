@@ -18,7 +18,7 @@ from cudnn_sweep.orchestrator.planning.decided import contrasts_of, standings
 from cudnn_sweep.orchestrator.planning.plan import Plan, with_alternate_caches
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.slots import tune_host
-from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
+from cudnn_sweep.orchestrator.slots.next_block import TRIES, BlockQueue
 from cudnn_sweep.orchestrator.slots.tune_host import BlockSearcher
 from tests.makers import MakePlan, RecordOf
 
@@ -312,3 +312,113 @@ def test_no_block_begins_that_would_end_past_the_limit_but_for_the_first(
         searcher.on_trial_complete(f"trial {ran}", {"took_s": 10.0})
         ran += 1
     assert ran == blocks
+
+
+def looking(
+    plan_of: MakePlan, folder: Path, cells: Sequence[dict[str, Any]], **changes: Any
+) -> tuple[BlockQueue, dict[int, tuple[int, int]], list[int]]:
+    """Return a queue whose cells stand as given, in the order of their ids; each block's cell and number, by
+    block; and the blocks that are let go before the first look, all done.
+    """
+    fixed = plan_of("noop", replicates=LOOKS[-1], batch=list(range(1, len(cells) + 1)))
+    session = session_of(replace(fixed, looks=LOOKS), "looking", folder)
+    session = replace(session, **changes)
+    ids = sorted(session.plan.cell_ids())
+    usual = {"is_open": True, "recorded_blocks": LOOKS[0], "seconds_to_decide": 1.0}
+    present: dict[str, Any] = {
+        cell_id: SimpleNamespace(**usual | {"out": frozenset()} | stands)
+        for cell_id, stands in zip(ids, cells, strict=True)
+        if stands is not LOST
+    }
+    queue = BlockQueue(session, lambda: present)
+    blocks = {
+        block: (ids.index(first.cell.cell_id), first.replicate)
+        for block, (first, *_) in session.plan.blocks()
+    }
+    first = [block for block in blocks if blocks[block][1] < LOOKS[0]]
+    assert [queue.take() for _ in first] == first
+    for block in first:
+        queue.done(block)
+    return queue, blocks, first
+
+
+LOST: dict[str, Any] = {}  # of a cell without any record
+
+
+@pytest.mark.parametrize(
+    ("stands", "goes_on"),
+    [
+        ({}, True),
+        ({"recorded_blocks": LOOKS[0] + 1}, True),
+        ({"recorded_blocks": LOOKS[0] - 1}, False),
+        ({"is_open": False}, False),
+        (LOST, False),
+    ],
+)
+def test_a_cell_goes_on_to_its_next_look_if_it_is_open_and_all_of_its_blocks_are_recorded(
+    plan_of: MakePlan, tmp_path: Path, stands: dict[str, Any], goes_on: bool
+) -> None:
+    queue, blocks, _ = looking(plan_of, tmp_path, [stands])
+    taken = []
+    while (block := queue.take()) is not None:
+        taken.append(blocks[block][1])
+    assert taken == (list(range(LOOKS[0], LOOKS[1])) if goes_on else [])
+    assert queue.is_over() is not goes_on
+
+
+def test_cells_with_fewer_looks_catch_up_and_the_soonest_decided_comes_first(
+    plan_of: MakePlan, tmp_path: Path
+) -> None:
+    soon, late = {"seconds_to_decide": 1.0}, {"seconds_to_decide": 9.0}
+    queue, blocks, _ = looking(plan_of, tmp_path, [late, soon])
+    asked = [queue.take() for _ in range(2 * (LOOKS[1] - LOOKS[0]))]
+    cells = [blocks[block][0] for block in asked if block is not None]
+    assert cells == [1, 1, 0, 0]
+    assert queue.take() is None, "no cell is judged while its blocks run"
+
+
+def test_configs_that_lost_a_race_run_no_further_but_for_what_is_run_again(
+    plan_of: MakePlan, tmp_path: Path
+) -> None:
+    race = {"out": frozenset({"benchmark=true"})}
+    queue, _, first = looking(plan_of, tmp_path, [race])
+    assert queue.raced_out(first[0]) == []
+    block = queue.take()
+    assert block is not None
+    trials = dict(looking_plan(plan_of).blocks())[block]
+    out = [trial.trial_id for trial in trials if trial.config.benchmark]
+    assert queue.raced_out(block) == out
+    again, _, _ = looking(plan_of, tmp_path, [race], retries=dict.fromkeys(out, 1))
+    again.take()
+    assert again.raced_out(block) == []
+
+
+def looking_plan(plan_of: MakePlan) -> Plan:
+    return plan_of("noop", replicates=LOOKS[-1], batch=[1])
+
+
+@pytest.mark.parametrize("failures", [1, TRIES - 1, TRIES])
+def test_results_that_are_being_written_are_read_again_a_few_times(
+    plan_of: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.next_block.time.sleep", waits.append)
+    left = [OSError("torn")] * failures
+
+    def ask() -> dict[str, Any]:
+        if left:
+            raise left.pop()
+        return {}
+
+    plan = replace(looking_plan(plan_of), looks=LOOKS)
+    queue = BlockQueue(session_of(plan, "torn", tmp_path), ask)
+    for _ in range(LOOKS[0]):
+        block = queue.take()
+        assert block is not None
+        queue.done(block)
+    if failures < TRIES:
+        assert queue.take() is None
+    else:
+        with pytest.raises(OSError, match="torn"):
+            queue.take()
+    assert len(waits) == min(failures, TRIES - 1)
