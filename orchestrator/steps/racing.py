@@ -155,7 +155,8 @@ class Raced(Answered):
 
     def commands(self) -> Iterator[tuple[str, str]]:
         if self.cut:
-            minutes = f" --minutes {self.options.minutes:g}" * bool(self.options.minutes)
+            typed = self.options.minutes
+            minutes = f" --minutes {typed:g}" if typed else ""
             yield "Resume", self.options.command() + minutes
         yield "Without measuring again", self.options.again
 
