@@ -9,7 +9,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from cudnn_sweep.analysis.answers.answer import Section
-from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, UNDECIDED
+from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, UNDECIDED, Advice
 from cudnn_sweep.analysis.words import GIB
 from cudnn_sweep.orchestrator.steps import racing
 from cudnn_sweep.orchestrator.steps.advice_text import Answered
@@ -271,7 +271,7 @@ def test_the_records_of_all_stages_are_read_together(monkeypatch: pytest.MonkeyP
         row(1.0, other_settings="benchmark=true", ratio=None),
     ]
     monkeypatch.setattr(racing, "config_trials", lambda *_: of_configs)
-    monkeypatch.setattr(racing.Advice, "of", lambda *_, **__: rows)
+    monkeypatch.setattr(Advice, "of", lambda *_, **__: rows)
     answer = raced(replace(OPTIONS, levers="benchmark,layout"), Mock(), "race-1-*")
     assert answer.best == LAST
     assert answer.advices == {LAST: rows[0]}
@@ -346,7 +346,9 @@ class Stages:
     def _planned(self, *of: Any) -> Any:
         sweep_id = of[3] if len(of) > 3 else None
         chosen_plan = MagicMock(plan_hash="plan")
-        chosen_plan.first_look.return_value.estimated_s = lambda blocks, gpu: 100.0 * UNTIL.looks[0] * blocks
+        chosen_plan.first_look.return_value.estimated_s = lambda blocks, gpu: (
+            100.0 * UNTIL.looks[0] * blocks
+        )
         options = SimpleNamespace(sweep_id=sweep_id)
         return SimpleNamespace(chosen=chosen_plan, request=SimpleNamespace(options=options))
 
@@ -357,7 +359,7 @@ class Stages:
         if "[" not in sweeps:
             return found(sweep_id=sweeps)
         stage = int(sweeps[-2])
-        rows = {(("layout", str(number)),): row() for number in range(stage)}
+        rows: dict[Changes, Any] = {(("layout", str(n)),): row() for n in range(stage)}
         return found(OWN, rows, out={OWN: "fails"} if self._own_fails else {})
 
     def _run(self, planned: Any, *_: Any) -> Any:
