@@ -1,0 +1,141 @@
+"""Which side a text means, which versions stand for a mixed side, and which records a condition keeps."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cudnn_sweep.analysis.compare.comparison import (
+    MOST_LISTED,
+    SOFTWARE,
+    Comparison,
+    NamedSide,
+    _asking,
+    find_side,
+)
+from cudnn_sweep.analysis.errors import QueryError
+
+SIDES = [
+    NamedSide(kind=kind, name=name)
+    for kind, name in (
+        ("torch", "2.11.0"),
+        ("torch", "2.12.0"),
+        ("gpu", "NVIDIA H200"),
+        ("sweep", "night-h200"),
+        ("sweep", "2.11.0-again"),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        ("2.11.0", SIDES[0]),
+        ("2.12", SIDES[1]),
+        ("h200", SIDES[2]),
+        ("sweep=h200", SIDES[3]),
+        ("torch=2.11.0", SIDES[0]),
+        ("again", SIDES[4]),
+    ],
+)
+def test_a_full_name_wins_and_a_gpu_before_sweeps_named_after_it(
+    text: str, side: NamedSide
+) -> None:
+    assert find_side(text, SIDES) == side
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2.1", r"2.1 may mean .*torch=2.11.0, torch=2.12.0.*; name one as KIND=NAME"),
+        ("speed=fast", "found kind 'speed', allowed are"),
+        ("A100", r"A100: found no such results; there are .*gpu=NVIDIA H200"),
+        ("gpu=2.11.0", r"found no such results; there are gpu=NVIDIA H200$"),
+        ("torch=", r"found no such results; there are torch=2.11.0, torch=2.12.0$"),
+    ],
+)
+def test_a_text_that_means_no_side_or_several_is_refused(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        find_side(text, SIDES)
+
+
+def test_of_many_names_the_last_are_listed() -> None:
+    def listed(count: int) -> str:
+        names = [NamedSide(kind="sweep", name=f"s{number:03}") for number in range(count)]
+        with pytest.raises(QueryError) as raised:
+            find_side("gpu", names)
+        return str(raised.value).partition("there are ")[2]
+
+    assert listed(MOST_LISTED).count("sweep=") == MOST_LISTED
+    assert listed(MOST_LISTED + 1).count("sweep=s") == MOST_LISTED
+    assert listed(MOST_LISTED + 1).endswith(", sweep=...")
+    assert "s000" not in listed(MOST_LISTED + 1)
+    with pytest.raises(QueryError, match="no results at all"):
+        find_side("gpu", [])
+
+
+def comparison(a: list[str], b: list[str]) -> Comparison:
+    parts: Any = {part: ["1"] for part in SOFTWARE}
+    return Comparison(
+        a=SIDES[0],
+        b=SIDES[1],
+        rows=pa.table({}),
+        a_parts=parts | {SOFTWARE[0]: a},
+        b_parts=parts | {SOFTWARE[0]: b},
+        edited=(),
+        slowest=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "versions"),
+    [
+        (["1"], ["2"], None),
+        (["1"], ["1"], None),
+        (["1", "2"], ["2"], ["2"]),
+        (["1", "2", "3"], ["1", "2"], ["2"]),
+        (["1", "2"], ["3"], ["2", "3"]),
+        (["1"], ["2", "3"], ["1", "3"]),
+    ],
+)
+def test_mixed_sides_are_compared_at_the_newest_version_that_both_have(
+    a: list[str], b: list[str], versions: list[str] | None
+) -> None:
+    mixed = comparison(a, b).mixed
+    assert mixed == ({} if versions is None else {SOFTWARE[0]: versions})
+
+
+class Database:
+    """Records whose columns have these values."""
+
+    def __init__(self, *values: str) -> None:
+        self.asked: list[str] = []
+        self._values = list(values)
+
+    def query(self, sql: str, values: Any = None) -> pa.Table:
+        self.asked.append(sql)
+        return pa.table({"value": self._values})
+
+
+def test_conditions_on_one_column_hold_if_one_does_and_on_several_if_all_do() -> None:
+    database: Any = Database("conv", "pool")
+    _asking(database, ["workload=conv", "workload=pool", "problem=conv"])("select 1")
+    sql = database.asked[-1]
+    assert sql.count(" in (") == 2
+    assert "'conv', 'pool'" in sql
+    plain: Any = Database()
+    _asking(plain, [])("select 1")
+    assert plain.asked[-1].strip() == "select 1"
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("speed=1", r"--where speed=1: found no column 'speed', allowed is COLUMN=VALUE"),
+        ("workload=net", "--where workload=net: records have conv"),
+    ],
+)
+def test_conditions_on_what_is_not_there_are_refused(where: str, message: str) -> None:
+    database: Any = Database("conv")
+    with pytest.raises(QueryError, match=message):
+        _asking(database, [where])
