@@ -1,12 +1,13 @@
 """Which columns of an answer a terminal shows, which contrasts a suite names, and what verdicts say in words."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from cudnn_sweep.analysis.engine.settings import settings, usual_texts
+from cudnn_sweep.analysis.engine.settings import usual_texts
 from cudnn_sweep.analysis.results import marked
 from cudnn_sweep.analysis.results.contrast import (
     BANS,
@@ -17,16 +18,19 @@ from cudnn_sweep.analysis.results.contrast import (
 )
 from cudnn_sweep.analysis.results.marked import MarkedColumn, marked_columns
 from cudnn_sweep.analysis.results.verdicts import more_blocks, payback, third_blocks
+from cudnn_sweep.analysis.store.schema import settings
 
 
 def columns_of(
-    answer: dict[str, list[Any]], *terminal: str, names: dict[str, str] | None = None
+    answer: Mapping[str, Any], *terminal: str, names: dict[str, str] | None = None
 ) -> dict[str, MarkedColumn]:
     """Return the columns of a question with these marks; `names`: of the database's cells, by id."""
     question: Any = SimpleNamespace(name="made up", terminal=terminal)
     known = [{"cell_id": cell_id} for cell_id in names or {}]
     database: Any = SimpleNamespace(query=lambda _: pa.Table.from_pylist(known))
-    return {column.name: column for column in marked_columns(database, question, pa.table(answer))}
+    return {
+        column.name: column for column in marked_columns(database, question, pa.table(dict(answer)))
+    }
 
 
 def test_a_question_without_marks_shows_every_column() -> None:
