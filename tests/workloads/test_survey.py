@@ -1,9 +1,16 @@
-"""Why torch finds no GPU, in its words."""
+"""What a machine says of its GPUs and rules, and why torch finds no GPU, in its words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 import torch
 
-from cudnn_sweep.workloads.survey import why_no_cuda
+from cudnn_sweep.workloads import survey
+from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.regime import ShapeRegime
+from cudnn_sweep.workloads.survey import regime_facts, survey_machine, why_no_cuda
 
 
 def test_torch_says_why_it_finds_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +23,75 @@ def test_torch_says_why_it_finds_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None
     assert told in why_no_cuda()
     monkeypatch.setattr(torch.version, "cuda", None)
     assert "is built without CUDA: install a build" in why_no_cuda()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "needs_cuda", "workloads", "together"),
+    [
+        (0, False, True, False),
+        (0, True, False, False),
+        (1, True, True, False),
+        (1, False, True, False),
+        (2, False, True, True),
+    ],
+)
+def test_workloads_are_looked_at_unless_a_needed_gpu_is_missing(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, needs_cuda: bool, workloads: bool, together: bool
+) -> None:
+    seen = [("NVIDIA H200", f"GPU-{number}") for number in range(gpus)]
+    monkeypatch.setattr("cudnn_sweep.workloads.hardware.gpu.seen_gpus", lambda: seen)
+    monkeypatch.setattr(survey, "capture_environment", lambda: None)
+    monkeypatch.setattr(survey, "workload_facts", dict.fromkeys)
+    monkeypatch.setattr(survey, "why_no_cuda", lambda: "no driver")
+    monkeypatch.setattr(survey, "_together", lambda count: (f"NCCL of {count}", True))
+    found = survey_machine(["noop"], needs_cuda=needs_cuda)
+    assert ("noop" in found.workloads) is workloads
+    assert (found.nccl, found.peer_access) == (("NCCL of 2", True) if together else (None, None))
+    assert found.no_cuda == (None if gpus else "no driver")
+
+
+@pytest.mark.parametrize(
+    ("reaches", "peer_access"),
+    [(lambda a, b: True, True), (lambda a, b: a < b, False), (lambda a, b: False, False)],
+)
+def test_gpus_reach_each_other_if_each_reaches_all(
+    monkeypatch: pytest.MonkeyPatch, reaches: Callable[[int, int], bool], peer_access: bool
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def reach(a: int, b: int) -> bool:
+        asked.append((a, b))
+        return reaches(a, b)
+
+    monkeypatch.setattr(torch.cuda, "can_device_access_peer", reach)
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 29, 1))
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    assert survey._together(3) == ("2.29.1", peer_access)
+    assert len(asked) == 6 or not peer_access
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    assert survey._together(2)[0] is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growing(ShapeRegime):
+    """A rule of a user's own."""
+
+    by: float
+    steps: int = 3
+    varies = "space"
+
+    def period(self, base: Shape) -> tuple[Shape, ...]:
+        return (base,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(Growing):
+    name: str = "x"  # type: ignore[assignment]
+
+
+def test_a_rule_of_the_users_own_has_numbers_and_says_what_it_varies() -> None:
+    facts = regime_facts("own.py:Growing", Growing)
+    assert facts.regime_parameters == {"by": None, "steps": 3}
+    assert facts.varies == ("space",)
+    with pytest.raises(WorkloadError, match="is annotated .*str.*; allowed: int or float"):
+        regime_facts("own.py:Named", Named)

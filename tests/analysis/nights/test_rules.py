@@ -391,7 +391,8 @@ def test_nights_since_a_change_are_judged_by_those_before(
 def test_a_week_of_nights_is_also_judged_by_the_first_month() -> None:
     """A creep: the month before is as slow as the nights since, the first month is not."""
     creep: list[float | None] = [2.0] * MONTH + [2.2] * MONTH
-    week, six = [2.2] * FEWEST_NIGHTS, [2.2] * (FEWEST_NIGHTS - 1)
+    week: list[float | None] = [2.2] * FEWEST_NIGHTS
+    six = week[1:]
     assert confirm_by_nights([*creep, *week], len(creep), STEADY_WALL).state == "confirmed"
     assert confirm_by_nights([*creep, *six], len(creep), STEADY_WALL).state == "refuted"
     pinned = confirm_by_nights([*creep, *six], len(creep), STEADY_WALL, is_pinned=True)
@@ -512,7 +513,7 @@ def test_a_member_ends_the_shared_finding_if_a_recent_night_is_fine() -> None:
         ({"gpu_uuid": "GPU-a", "host": "node"}, "GPU-a on node"),
     ],
 )
-def test_a_machine_is_a_gpu_with_its_host(of: dict[str, str], machine: str | None) -> None:
+def test_a_machine_is_a_gpu_with_its_host(of: dict[str, Any], machine: str | None) -> None:
     assert _machine(point(1.0, **of)) == machine
 
 
