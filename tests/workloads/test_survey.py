@@ -86,7 +86,7 @@ class Growing(ShapeRegime):
 
 @dataclass(frozen=True, kw_only=True)
 class Named(Growing):
-    name: str = "x"  # type: ignore[assignment]
+    how: str = "x"
 
 
 def test_a_rule_of_the_users_own_has_numbers_and_says_what_it_varies() -> None:

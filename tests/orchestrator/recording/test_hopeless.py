@@ -1,0 +1,132 @@
+"""When cells are given up and slots stopped, of records and reasons that are made up."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cudnn_sweep.orchestrator.recording import recorder as recording
+from cudnn_sweep.orchestrator.recording.recorder import (
+    Failure,
+    Hopeless,
+    Progress,
+    Recorder,
+    configs_to_fail,
+)
+
+RAISED = "ValueError at net.py:3: too narrow"
+
+
+@pytest.fixture(autouse=True)
+def _configs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record's config is its name."""
+    monkeypatch.setattr(recording, "settings", lambda: ["config"])
+    monkeypatch.setattr(recording, "texts_of", lambda values: values["config"])
+    monkeypatch.setattr(recording, "config_name", lambda name: name)
+
+
+def given_up(configs: int | None, *records: str) -> dict[str, str]:
+    """Return the cells that are given up. A record is its config's letter, with a sign of how it ended."""
+    hopeless = Hopeless(configs)
+    for text in records:
+        name, ended = text[0], text[1]
+        status = {"!": "error", "?": "error", "x": "killed", "=": "ok"}[ended]
+        message = {"!": RAISED, "?": "TypeError at net.py:9: odd"}.get(ended)
+        record: Any = SimpleNamespace(cell_id="a", status=status, message=message, config=name)
+        hopeless.note(record)
+    return hopeless.cells
+
+
+@pytest.mark.parametrize(
+    ("configs", "records", "gives_up"),
+    [
+        (2, ["a!", "a!", "b!", "b!"], True),
+        (2, ["a!", "a!", "b!"], False),
+        (2, ["a!", "b!", "a!", "b!"], True),
+        (2, ["a!", "a!", "a!", "a!"], False),
+        (1, ["a!", "a!"], True),
+        (1, ["a!"], False),
+        (1, ["a!", "a?"], False),
+        (2, ["a!", "a!", "b?", "b?"], False),
+        (2, ["a=", "a!", "a!", "b!", "b!"], False),
+        (1, ["ax", "ax", "ax"], False),
+        (None, ["a!", "a!"], False),
+    ],
+)
+def test_a_cell_is_given_up_once_every_config_raised_the_same_twice(
+    configs: int | None, records: list[str], gives_up: bool
+) -> None:
+    assert given_up(configs, *records) == ({"a": RAISED} if gives_up else {})
+
+
+@pytest.mark.parametrize(
+    ("configs", "contrasts", "count"), [(1, 0, 1), (1, 1, 2), (2, 1, 2), (5, 3, 5), (3, 0, 3)]
+)
+def test_at_least_two_configs_must_fail_if_any_are_compared(
+    configs: int, contrasts: int, count: int
+) -> None:
+    plan = SimpleNamespace(configs=lambda: ["config"] * configs)
+    session: Any = SimpleNamespace(plan=plan, contrasts=["contrast"] * contrasts)
+    assert configs_to_fail(session) == count
+
+
+def test_a_second_equal_reason_stops_the_sweep(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path))
+    assert not recorder.slot_failed("no CUDA")
+    assert not recorder.slot_failed("no room")
+    assert recorder.begin("t", "s") == 1
+    assert recorder.slot_failed("no CUDA")
+    assert recorder.progress().stopped == "a slot does not come up: no CUDA"
+    assert recorder.begin("t", "s") is None
+    recorder.stop("disk full")
+    assert recorder.progress().stopped == "a slot does not come up: no CUDA", "the first counts"
+
+
+def test_each_reason_for_a_lost_trial_is_kept_once(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path))
+    for reason in ("died", "died", "gone"):
+        recorder.trial_lost(reason)
+    assert recorder.progress().reasons == ["died", "gone"]
+
+
+@pytest.mark.parametrize(("expected", "up", "all_up"), [(2, 1, False), (2, 2, True), (1, 1, True)])
+def test_slots_wait_until_all_are_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: int, up: int, all_up: bool
+) -> None:
+    monkeypatch.setattr(recording, "SLOTS_UP_S", 0.01)
+    waited: list[bool] = []
+
+    async def begin() -> None:
+        recorder = Recorder(str(tmp_path))
+        recorder.expect_slots(expected)
+        wait = asyncio.wait_for
+
+        async def noted(waiting: Any, seconds: float) -> None:
+            waited.append(recorder._all_slots.is_set())
+            await wait(waiting, seconds)
+
+        monkeypatch.setattr(asyncio, "wait_for", noted)
+        for _ in range(up):
+            await recorder.wait_for_all_slots()
+
+    asyncio.run(begin())
+    assert waited[0] is (expected == 1)
+    assert len(waited) == up
+
+
+def test_two_progresses_are_added() -> None:
+    failure = Failure(trial_id="t", status="error", message="m")
+    first = Progress(statuses={"ok": 2}, failures=[failure], repeated=1, lost=2, held=3)
+    first.kept_in, first.reasons, first.given_up = {"/a": 1}, ["died"], ["t1"]
+    first.standings, first.warnings = "1 of 2", ["throttled"]
+    later = Progress(statuses={"ok": 1, "error": 1}, repeated=10, lost=20, held=30)
+    later.kept_in, later.reasons, later.given_up = {"/a": 2}, ["died", "gone"], ["t2"]
+    later.stopped = "full"
+    both = first.then(later)
+    assert both.statuses == {"ok": 3, "error": 1}
+    assert (both.repeated, both.lost, both.held, both.recorded) == (11, 22, 33, 4)
+    assert (both.kept_in, both.reasons) == ({"/a": 3}, ["died", "gone"])
+    assert (both.given_up, both.failures) == (["t1", "t2"], [failure])
+    assert (both.standings, both.stopped, both.warnings) == ("1 of 2", "full", ["throttled"])
