@@ -196,3 +196,38 @@ def test_a_trial_has_its_configs_layout_and_precision_and_reads_them_back(
     assert plain.choice.convolution_weights == ["float32 contiguous"]
     errors = found.computed.relative_l2_error, plain.computed.relative_l2_error
     assert errors[0] and errors[1] and errors[0] > 1e3 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "one"),
+    [
+        ((2, 1, 4, 4), True),
+        ((2, 3, 1, 1), True),
+        ((2, 3, 4, 1), False),
+        ((2, 3, 1, 1, 1), True),
+        ((2, 1, 3, 4, 4), True),
+        ((2, 3, 1), False),
+        ((2, 1, 1, 1, 1, 1), False),
+    ],
+)
+def test_one_channel_or_one_pixel_has_one_order(shape: Shape, one: bool) -> None:
+    assert has_one_order(shape) is one
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "layout"),
+    [
+        ((2, 3, 4, 4), (48, 1, 12, 3), "channels_last"),
+        ((2, 3, 4, 4), (48, 16, 4, 1), "contiguous"),
+        ((2, 3, 4, 4), (96, 1, 12, 3), "channels_last"),
+        ((2, 3, 4, 4), (48, 0, 12, 3), "contiguous"),
+        ((0, 3, 4, 4), (48, 1, 12, 3), "contiguous"),
+        ((2, 3, 4, 4), (0, 1, 12, 3), "contiguous"),
+        ((2, 3, 1, 1), (3, 1, 3, 3), "channels_last"),
+        ((1, 1, 1, 1), (1, 1, 1, 1), "contiguous"),
+        ((2, 1, 1, 1), (1, 1, 1, 1), "contiguous"),
+        ((2, 3), (3, 1), "contiguous"),
+    ],
+)
+def test_strides_are_read_as_torch_reads_them(sizes: Shape, strides: Shape, layout: str) -> None:
+    assert layout_of(torch.empty(200).as_strided(sizes, strides)) == layout

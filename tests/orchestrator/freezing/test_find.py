@@ -144,3 +144,37 @@ def test_a_process_with_other_operations_is_refused() -> None:
     fewer = FakeProbe(operations=[EQUAL]).log(Config())
     with pytest.raises(SpecError, match="found 1 convolution operations in one process and 2 in"):
         see(operations, [], VERSION, fewer)
+
+
+@pytest.mark.parametrize(
+    ("timed", "plan", "ms"),
+    [
+        ({"a": [3.0, 1.0, 2.0]}, "a", 4.0),
+        ({"a": [1.0, 3.0]}, "a", 6.0),
+        ({"a": [1.0], "b": [2.0]}, "c", 40.0),
+        ({}, "c", 0.0),
+    ],
+)
+def test_a_plan_takes_its_median_time_and_an_untimed_one_ten_times_the_slowest(
+    timed: dict[str, list[float]], plan: str, ms: float
+) -> None:
+    operation = Operation(name="ConvFwd", plans=["a", "b", "c"], calls=2, timed_ms=timed)
+    assert operation.ms(plan) == ms
+
+
+def test_a_plan_that_is_seen_comes_before_the_one_that_was_expected() -> None:
+    def after(took: str, expected: str | None) -> list[str]:
+        operation = Operation(name="ConvFwd", plans=["a", "b", "c"])
+        operation.saw(took, expected)
+        return operation.plans
+
+    assert after("c", "a") == ["c", "a", "b"]
+    assert after("d", "b") == ["a", "d", "b", "c"]
+    assert after("d", None) == ["a", "b", "c", "d"]
+    assert after("a", "c") == ["b", "a", "c"]
+
+
+def test_steps_are_timed_only_if_sets_of_rules_compete() -> None:
+    alone = FakeProbe(operations=[SLOW_FIRST])
+    _found(alone)
+    assert alone.timed == []
