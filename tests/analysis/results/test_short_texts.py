@@ -2,7 +2,7 @@ from time import process_time
 
 import pytest
 
-from cudnn_sweep.analysis.results.short_texts import short_names, short_sentence
+from cudnn_sweep.analysis.results.short_texts import _shorter, short_names, short_sentence
 
 NAMES = [
     "Darknet53 inference fixed amp_bf16 channels_last",
@@ -72,3 +72,22 @@ def test_thousands_of_names_are_shortened_in_seconds() -> None:
     short = short_names(names, 24)
     assert process_time() - began < 5, "0.25 s; 12 s if each name is compared with all others"
     assert len(set(short)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("word", "size", "short"),
+    [
+        ("channels_last", 13, "channels_last"),
+        ("channels_last", 12, "channels_last"[:6] + "_" + "last"[:5]),
+        ("channels_last", 6, "cha_la"),
+        ("channels_last", 5, "ch_la"),
+        ("channels_last", 3, "c_l"),
+        ("channels_last", 2, "c…"),
+        ("amp_bf16", 6, "amp…16"),
+        ("amp_bf16", 5, "am…16"),
+    ],
+)
+def test_a_word_is_shortened_to_its_size(word: str, size: int, short: str) -> None:
+    text = _shorter(word, size)
+    assert text == short
+    assert len(text) <= size
