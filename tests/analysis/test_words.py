@@ -128,3 +128,26 @@ def test_versions_of_cudnn_read_as_nvidia_writes_them() -> None:
     assert {number: words.cudnn_version(number) for number in versions} == versions
     assert words.part_text("cudnn", "91900") == "9.19.0"
     assert words.part_text("cudnn", "none") == "none" and words.part_text("driver", "580") == "580"
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "of", "text"),
+    [
+        (0.88, None, None, "", "12.0% less"),
+        (0.88, 0.8, 0.9, " time", "12.0% less time (95% interval 10.0 to 20.0%)"),
+        (1.5, None, None, "", "50.0% more"),
+        (1.0, None, None, "", "0% more"),
+        (1.99, None, None, " time", "99.0% more time"),
+        (2.0, None, None, " time", "2.00 times the time"),
+        (2.0, None, None, "", "2.00 times as much"),
+        (1.5, 1.4, None, "", "50.0% more"),
+        (0.5, None, None, " time", "2.00 times as fast"),
+        (0.5, 0.4, 0.625, " time", "2.00 times as fast (95% interval 1.60 to 2.50)"),
+        (0.5, None, None, "", "0.500 times as much"),
+        (3.0, 2.5, 4.0, " time", "3.00 times the time (95% interval 2.50 to 4.00)"),
+    ],
+)
+def test_a_change_is_a_percentage_up_to_twice_and_then_a_ratio(
+    value: float, low: float | None, high: float | None, of: str, text: str
+) -> None:
+    assert words.change(value, low, high, of=of) == text

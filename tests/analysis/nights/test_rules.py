@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cudnn_sweep.analysis.nights import candidates
+from cudnn_sweep.analysis.nights.candidates import FreshTrials
 from cudnn_sweep.analysis.nights.detect import (
     FEWEST_ALIKE,
     FEWEST_NIGHTS,
@@ -42,6 +44,7 @@ from cudnn_sweep.analysis.nights.findings import (
     _ends,
     _is_confirmed,
     _machine,
+    _ran_on,
     _shows,
     are_alike,
     are_most,
@@ -565,3 +568,46 @@ def test_an_alert_opens_a_span_and_a_fine_series_closes_it() -> None:
     assert lasting.after([], [replace(series, is_judged=False)]) == (span,)
     assert Memory().after([replace(alert, state="waiting")], [series]) == ()
     assert Memory(left_out=(closed,)).after([alert], [series]) == (closed, span)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "env_hash", "ran"),
+    [
+        ("aaab", "lab", True),
+        ("abbb", "lab", False),
+        ("babb", "lab", True),
+        ("aaaa", "other", False),
+    ],
+)
+def test_a_series_ran_on_a_machine_if_one_of_its_last_three_nights_did(
+    gpus: str, env_hash: str, ran: bool
+) -> None:
+    points = [point(1.0, day, gpu_uuid=gpu) for day, gpu in enumerate(gpus)]
+    key = replace(key_of(), env_hash="lab")
+    place: Any = SimpleNamespace(env_hash=env_hash, cell_id="a")
+    assert _ran_on(Series(key=key, points=tuple(points)), place) is ran
+
+
+def process(block: int, kernels: str | None, *, is_good: bool = False, cell: str = "a") -> Any:
+    software = "good" if is_good else None
+    return {"block": block, ENGINE.name: kernels, "software": software, "cell_id": cell}
+
+
+def test_pairs_are_alike_if_both_softwares_ran_the_same_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(candidates, "_is_of", lambda row, key: row["cell_id"] == key)
+    rows = [
+        process(0, "k"),
+        process(0, "k", is_good=True),
+        process(1, "k"),
+        process(1, "other", is_good=True),
+        process(2, None),
+        process(2, None, is_good=True),
+        process(3, "k"),
+        process(4, "k", cell="b"),
+        process(4, "k", is_good=True, cell="b"),
+    ]
+    fresh: Any = SimpleNamespace(processes=rows)
+    key: Any = "a"
+    assert FreshTrials._alike(fresh, key) == {0}

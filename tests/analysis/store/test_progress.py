@@ -1,12 +1,15 @@
-"""Which blocks count as split or mended, and where results are read, of made-up trials and folders."""
+"""Which blocks count as split or mended, where results are read, and what a file is named after."""
 
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cudnn_sweep.analysis.errors import StoreError
+from cudnn_sweep.analysis.store.parquet import SMALL_BYTES, _footer, file_name
 from cudnn_sweep.analysis.store.progress import MOST_REPEATS, SplitBlock, blocks_of
 from cudnn_sweep.analysis.store.stored import open_stored
 
@@ -76,3 +79,27 @@ def test_results_are_read_from_a_folder_that_has_them(tmp_path: Path) -> None:
     empty.mkdir()
     assert len(open_stored([str(empty)]).stores) == 1
     assert len(open_stored([str(empty), str(empty)]).stores) == 2
+
+
+@pytest.mark.parametrize("footer_bytes", [0, 5, 300])
+def test_a_large_file_is_named_after_its_footer_and_a_small_one_after_all_of_it(
+    tmp_path: Path, footer_bytes: int
+) -> None:
+    end = bytes(range(256)) * 2
+    footer = end[:footer_bytes] + footer_bytes.to_bytes(4, "little") + b"PAR1"
+    small, large = b"x" * 9 + footer, b"x" * SMALL_BYTES + footer
+    assert file_name("part", pa.py_buffer(small)) == f"part.crc-{zlib.crc32(small):08x}.parquet"
+    name = file_name("part", pa.py_buffer(large))
+    assert name == f"part.footer-{zlib.crc32(footer):08x}.parquet"
+    (tmp_path / name).write_bytes(large)
+    with pa.OSFile(str(tmp_path / name)) as file:
+        assert _footer(file) == footer
+    limit = b"x" * (SMALL_BYTES - len(footer)) + footer
+    assert ".crc-" in file_name("part", pa.py_buffer(limit))
+
+
+def test_a_torn_end_of_a_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    for content in (b"", b"PAR", b"x" * 20, b"\xff" * 8):
+        (tmp_path / "torn").write_bytes(content)
+        with pa.OSFile(str(tmp_path / "torn")) as file:
+            assert _footer(file) == content

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.results.advice import Advice
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.planning import decided
 from cudnn_sweep.orchestrator.planning.decided import (
     HOPELESS,
@@ -26,8 +26,9 @@ from cudnn_sweep.orchestrator.planning.plan import (
     with_alternate_caches,
 )
 from cudnn_sweep.orchestrator.planning.session import Job, modules_to_preload, session_of
-from cudnn_sweep.orchestrator.planning.spec import is_night_of, is_of
+from cudnn_sweep.orchestrator.planning.spec import INLINE, cells_named, is_night_of, is_of
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.errors import CellsError, UserCodeError
 from tests.makers import MakePlan
 
 DECIDED = "hurts"
@@ -243,3 +244,27 @@ def test_modules_to_preload_must_be_installed_if_the_launch_file_names_them() ->
     assert modules_to_preload(suite, ["csv"]) == ("json", "csv")
     with pytest.raises(SpecError, match="preload: no_such_module is not installed"):
         modules_to_preload(suite, ["no_such_module"])
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        (INLINE, r"launch.yaml:4: metadata.sweep.cells\[1\]: no such problem"),
+        ("quick", r"^suite quick: cells\[1\]: no such problem"),
+        ("own.yaml", r"own.yaml:4: cells\[1\]: no such problem"),
+        ("a model", r"^no such problem"),
+    ],
+)
+def test_a_mistake_in_a_cell_has_the_file_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("launch.yaml").write_text(
+        "metadata:\n  sweep:\n    cells: [{workload: noop},\n      {workload: conv}]\n"
+    )
+    Path("own.yaml").write_text("replicates: 1\ncells:\n  - workload: noop\n  - workload: conv\n")
+    for cause, kind in ((None, SpecError), (UserCodeError("import"), ModelError)):
+        named = cells_named(Path("launch.yaml"), suite)
+        with pytest.raises(SpecError, match=message) as raised, named:
+            raise CellsError(1, "no such problem") from cause
+        assert raised.type is kind

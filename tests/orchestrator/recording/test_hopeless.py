@@ -130,3 +130,29 @@ def test_two_progresses_are_added() -> None:
     assert (both.kept_in, both.reasons) == ({"/a": 3}, ["died", "gone"])
     assert (both.given_up, both.failures) == (["t1", "t2"], [failure])
     assert (both.standings, both.stopped, both.warnings) == ("1 of 2", "full", ["throttled"])
+
+
+def test_records_are_sheltered_in_the_first_folder_that_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    class Refuge:
+        def __init__(self, location: str) -> None:
+            self._location = location
+
+        def write(self, _: Any) -> None:
+            if self._location.endswith("full"):
+                raise OSError("no space")
+            written.append(Path(self._location).name)
+
+    recorder = Recorder(str(tmp_path))
+    monkeypatch.setattr(recording, "open_store", Refuge)
+    monkeypatch.setattr(recording, "private_folder", lambda folder: folder)
+    record: Any = None
+    for _ in range(2):
+        recorder._shelter(record, [tmp_path / "full", tmp_path / "shm", tmp_path / "home"])
+    assert written == ["shm", "shm"]
+    assert recorder.progress().kept_in == {str(tmp_path / "shm"): 2}
+    recorder._shelter(record, [tmp_path / "full"])
+    assert sum(recorder.progress().kept_in.values()) == 2

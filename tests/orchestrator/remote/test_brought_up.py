@@ -276,3 +276,50 @@ def test_a_run_without_a_gpu_says_that_it_is_a_demonstration(
     assert said == []
     tell_without_gpu(planned("cpu"), Mock())
     assert said == [f"No GPU here: cuDNN's flags have no effect, {text}"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "refused"),
+    [
+        (["one_gpu"], None),
+        (["one_gpu", "2_ranks"], "2_ranks"),
+        (["4_ranks", "2_ranks"], "2_ranks, 4_ranks"),
+    ],
+)
+def test_a_slot_of_a_cluster_has_one_gpu(
+    monkeypatch: pytest.MonkeyPatch, ranks: list[str], refused: str | None
+) -> None:
+    monkeypatch.setattr(driver, "ONE_RANK", "one_gpu")
+    place = object.__new__(TheseNodes)
+    nodes: Any = [SimpleNamespace(machine="first"), SimpleNamespace(machine="second")]
+    place._nodes = nodes
+    suite: Any = SimpleNamespace(cells=[SimpleNamespace(ranks=ranks)])
+    if refused is None:
+        machine: Any = place.look(suite)
+        assert machine == "first"
+        return
+    with pytest.raises(SpecError, match=f"ranks: found {refused}, allowed on a cluster: one_gpu"):
+        place.look(suite)
+
+
+@pytest.mark.parametrize(("gpus", "slots"), [(0, 1), (1, 1), (4, 4)])
+def test_a_dry_run_here_is_for_a_slot_on_each_gpu(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, slots: int
+) -> None:
+    parts: list[tuple[int, bool]] = []
+    planned = SimpleNamespace(machine=SimpleNamespace(gpus=["H200"] * gpus), chosen=None)
+
+    def part(*of: Any, gpu: bool) -> None:
+        parts.append((of[-1], gpu))
+
+    monkeypatch.setattr(destinations, "plan_sweep", lambda *_: planned)
+    monkeypatch.setattr(destinations, "tell_without_gpu", lambda *_: None)
+    monkeypatch.setattr(destinations, "print_part", part)
+    assert destinations.Here().show(Mock(), Mock()) == 0
+    assert parts == [(slots, gpus > 0)]
+
+
+def test_a_night_here_waits_for_its_minutes() -> None:
+    night: Any = SimpleNamespace(keys=SimpleNamespace(wait_minutes=2.0))
+    place: Any = destinations.Here().night(Mock(), night, Mock(), Mock())
+    assert place._wait_s == 120.0
