@@ -130,9 +130,8 @@ class Server:
             refusal = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             _answer(self._answers, line_of(REFUSED, number, refusal.encode()))
             return
-        alone = not self._live and self._last_gone is not None
-        gap_s = monotonic() - self._last_gone if alone and self._last_gone else None
-        self._live[number] = Forked(request, gap_s)
+        gone = None if self._live else self._last_gone
+        self._live[number] = Forked(request, None if gone is None else monotonic() - gone)
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()

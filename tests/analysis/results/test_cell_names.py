@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.results.cell_names import (
+    _gpus_apart,
     cell_name,
     name_of_some,
     stored_names,
@@ -149,3 +150,21 @@ def test_a_stored_cell_is_called_as_the_planned_one(store: Store) -> None:
         columns = {**cell_columns(cell), "gpu": cell.gpu, "trial_id": str(number)}
         store.write(make_record(attempt_id=str(number), **columns))
     assert stored_names(store, None) == cell_labels(cells)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "apart"),
+    [
+        (["NVIDIA H100", "NVIDIA H200"], ["H100", "H200"]),
+        (["NVIDIA H100", "NVIDIA H100"], ["", ""]),
+        (["NVIDIA A100 40GB", "NVIDIA A100 80GB"], ["A100 40GB", "A100 80GB"]),
+        (["NVIDIA H100", "AMD MI300"], ["NVIDIA", "AMD"]),
+        (["NVIDIA H100", None], ["NVIDIA", ""]),
+        (["NVIDIA H100", "NVIDIA H100 NVL"], ["H100", "H100 NVL"]),
+    ],
+)
+def test_a_gpu_is_shortened_to_what_tells_it_apart(
+    gpus: list[str | None], apart: list[str]
+) -> None:
+    rows: Any = [{"gpu": gpu} for gpu in gpus]
+    assert _gpus_apart(rows) == apart

@@ -11,7 +11,7 @@ import pytest
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import jobs as jobs_module
 from cudnn_sweep.cluster.jobs import launcher
-from cudnn_sweep.cluster.jobs.jobs import Jobs, _url, refuse_open_cluster
+from cudnn_sweep.cluster.jobs.jobs import Jobs, KnownCluster, _url, refuse_open_cluster
 from cudnn_sweep.cluster.jobs.launcher import difference, secure
 
 
@@ -153,3 +153,15 @@ def test_the_difference_has_one_line_for_each_command() -> None:
     (long,) = (line for line in changes.splitlines() if "echo" in line and line.startswith("+"))
     assert long.count("long words") == 200
     assert "your file" in changes
+
+
+@pytest.mark.parametrize("state_home", [None, "state"])
+def test_files_about_a_cluster_lie_in_the_users_state_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state_home: str | None
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    if state_home is not None:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / state_home))
+    folder = tmp_path / (state_home or ".local/state") / "cudnn-sweep/clusters/a_b"
+    assert KnownCluster("a/b").token == folder / "ray_token"

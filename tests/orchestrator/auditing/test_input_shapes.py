@@ -91,3 +91,11 @@ def test_only_a_file_of_an_audit_is_written_anew(tmp_path: Path) -> None:
     check_may_write(file)
     file.write_text(shapes_text(inputs_of({(8, 3, 4, 4): (5, 0)}), "train.py"))
     check_may_write(file)
+
+
+@pytest.mark.parametrize(
+    ("training", "inference", "calls"), [(5, 0, "training steps"), (0, 5, "calls")]
+)
+def test_a_file_of_shapes_says_what_was_counted(training: int, inference: int, calls: str) -> None:
+    head = shapes_text(inputs_of({(8, 3, 64, 32): (training, inference)}), "train.py")
+    assert f"inputs of Net in {calls} of train.py" in head.splitlines()[0]
