@@ -123,6 +123,7 @@ def content(**changes: Any) -> Any:
         "sweeps": pa.table({"planned": [4], "recorded": [4], "not_begun": [0]}),
         "torn_files": [],
         "min_effect": 0.03,
+        "environments": pa.table({"commits": [["0123456789"]]}),
         "time_shares": [
             SimpleNamespace(total_s=60.0, measuring=True),
             SimpleNamespace(total_s=180.0, measuring=False),

@@ -11,7 +11,7 @@ import pytest
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs import jobs as jobs_module
 from cudnn_sweep.cluster.jobs import launcher
-from cudnn_sweep.cluster.jobs.jobs import Jobs, KnownCluster, _url, refuse_open_cluster
+from cudnn_sweep.cluster.jobs.jobs import Jobs, KnownCluster, SentJob, _url, refuse_open_cluster
 from cudnn_sweep.cluster.jobs.launcher import difference, secure
 
 
@@ -73,7 +73,7 @@ def test_a_job_is_sent_again_until_the_heads_agent_is_up(
     monkeypatch.setattr(jobs_module, "sleep", pause)
     made = jobs_of(submit_job=print)
     made._answer = submit  # type: ignore[method-assign,assignment]
-    job: Any = SimpleNamespace(job_id="job", results="results", sweep="sweep", night=None)
+    job = SentJob(job_id="job", results="results", sweep="sweep", night="")
 
     def send() -> None:
         made.submit(job, "us", "run", {})

@@ -67,7 +67,7 @@ class Launcher:
     def mark_anew(self, _: Path) -> None:
         pass
 
-    def bring_up(self, _: Path) -> None:
+    def bring_up(self, *_: Path) -> None:
         self.did.append("up")
 
     def take_down(self, _: Path) -> None:
