@@ -156,3 +156,48 @@ def test_records_are_sheltered_in_the_first_folder_that_takes_them(
     assert recorder.progress().kept_in == {str(tmp_path / "shm"): 2}
     recorder._shelter(record, [tmp_path / "full"])
     assert sum(recorder.progress().kept_in.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("followed", "fails", "ended", "stopped", "marked", "taken"),
+    [
+        (True, False, True, None, True, True),
+        (False, False, True, None, True, False),
+        (True, True, True, None, False, False),
+        (False, True, True, None, False, False),
+        (True, False, False, None, False, False),
+        (True, False, True, "full", False, False),
+    ],
+)
+def test_the_last_record_marks_the_end_of_a_launch_that_ended(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    followed: bool,
+    fails: bool,
+    ended: bool,
+    stopped: str | None,
+    marked: bool,
+    taken: bool,
+) -> None:
+    """`taken`: whether whoever follows gets the mark, too."""
+    written: list[Any] = []
+    recorder = Recorder(str(tmp_path), followed=followed)
+    recorder._mark_end()
+    last: Any = SimpleNamespace(trial_id="t")
+    end = SimpleNamespace(trial_id="t", ends_launch=True)
+
+    def write(record: Any) -> str | None:
+        if not fails:
+            written.append(record)
+        return "no space" if fails else None
+
+    monkeypatch.setattr(recording, "replace", lambda record, **_: end)
+    monkeypatch.setattr(recorder, "_write", write)
+    recorder._last = last
+    if ended:
+        recorder.launch_ended()
+    if stopped:
+        recorder.stop(stopped)
+    recorder._mark_end()
+    assert written == [end] * marked
+    assert recorder.take() == [end] * taken

@@ -188,3 +188,31 @@ def test_records_that_are_lost_are_counted(
     kept = [line for line in said if "are kept in" in line]
     assert [line for line in said if line not in kept] == lines
     assert len(kept) == (len(progress.kept_in) if progress.stopped else 0)
+
+
+def test_folders_of_launches_that_recorded_nothing_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of this very plan: their lock was the one that is held now."""
+    here = ["new.plan", "stored.plan", "stored-shard-1.plan", "killed.plan", "killed.other"]
+    for name in here:
+        (tmp_path / name).mkdir()
+    session = SimpleNamespace(
+        sweep_id="new", scratch=tmp_path / "new.plan", lock_name="plan", reason="new"
+    )
+
+    class Announced(Exception):
+        pass
+
+    place = Mock()
+    place.announce.side_effect = Announced
+    for name, value in {
+        "open_results": lambda *_: SimpleNamespace(location="", sweep_ids=lambda: ["stored"]),
+        "sweep_lock": lambda *_: nullcontext(),
+        "choose_sweep": lambda *_: session,
+        "OpenSweep": lambda **_: Mock(),
+    }.items():
+        monkeypatch.setattr(run_sweep, name, value)
+    with pytest.raises(Announced):
+        run_sweep.run_sweep(Mock(), place, Mock())
+    assert {folder.name for folder in tmp_path.iterdir()} == {*here} - {"killed.plan"}
