@@ -25,11 +25,10 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
     """Return a layout's torch.memory_format by number of dimensions; only images and volumes have channels_last."""
     import torch
 
-    if layout == "channels_last":
-        return {4: torch.channels_last, 5: torch.channels_last_3d}.get(
-            dimensions, torch.contiguous_format
-        )
-    return torch.contiguous_format
+    formats = (
+        {4: torch.channels_last, 5: torch.channels_last_3d} if layout == "channels_last" else {}
+    )
+    return formats.get(dimensions, torch.contiguous_format)
 
 
 def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":

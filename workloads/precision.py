@@ -1,7 +1,6 @@
 """Precision: the type of numbers, and TF32 for convolutions and RNNs. Only this module sets TF32."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,14 +40,6 @@ class Precision:
         import torch
 
         return getattr(torch, self.dtype)  # type: ignore[no-any-return]
-
-    def region(self, device: "torch.device") -> AbstractContextManager[object]:
-        """Return the context manager in which a step runs: autocast, or nothing if the precision has none."""
-        import torch
-
-        if self.autocast is None:
-            return nullcontext()
-        return torch.autocast(device.type, getattr(torch, self.autocast))
 
 
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16", "amp_bf16", "amp_fp16"]

@@ -74,7 +74,10 @@ class Context:
 
     def region(self) -> AbstractContextManager[object]:
         """Return the context manager in which a step runs: autocast, or nothing if the precision has none."""
-        return nullcontext() if self.reference else self.precision.region(self.device)
+        import torch
+
+        kind = None if self.reference else self.precision.autocast
+        return torch.autocast(self.device.type, getattr(torch, kind)) if kind else nullcontext()
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
         """Return `function(inputs)`, called under autocast and in the cell's state. Call models only by this.

@@ -243,13 +243,11 @@ def parse_query(name: str, text: str) -> NamedQuery:
         parameters=(*own, *shared),
         notes="\n".join(notes).strip("\n"),
         columns=explained,
-        terminal=_listed(terminal["columns"]) if terminal else (),
+        terminal=tuple(re.split(r",\s+", terminal["columns"].replace("\n--", "")))
+        if terminal
+        else (),
         none=none["why"] if none else None,
     )
-
-
-def _listed(columns: str) -> tuple[str, ...]:
-    return tuple(re.split(r",\s+", columns.replace("\n--", "")))
 
 
 def _used(sql: str) -> list[str]:

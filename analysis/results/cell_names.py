@@ -64,7 +64,7 @@ def cell_words(row: CellRow) -> Words:
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
     """Return the words of each row's cell, with numbers only where these tell cells apart."""
-    whole = [(_without_numbers(words), words) for words in map(cell_words, rows)]
+    whole = [(tuple(map(_bare, words.values())), words) for words in map(cell_words, rows)]
     cells = Counter(group for group, _ in whole)
     alike = Counter((group, item) for group, words in whole for item in words.items())
     return [
@@ -114,10 +114,6 @@ def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None)
     """Return a name followed by its numbers or arguments in brackets, if there are any."""
     inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
     return f"{name}({inner})" if inner else name
-
-
-def _without_numbers(words: Words) -> tuple[str, ...]:
-    return tuple(_bare(word) for word in words.values())
 
 
 def _bare(word: str) -> str:

@@ -25,13 +25,7 @@ from cudnn_sweep.analysis.store import parquet
 from cudnn_sweep.analysis.store.folder import Folder, open_folder
 from cudnn_sweep.analysis.store.progress import StoredTrial, SweepState, counting, sweep_states
 from cudnn_sweep.analysis.store.schema import RunRecord, to_table
-from cudnn_sweep.analysis.store.snapshot import (
-    TRIALS,
-    Snapshot,
-    SnapshotReader,
-    is_damaged,
-    joined,
-)
+from cudnn_sweep.analysis.store.snapshot import TRIALS, Snapshot, SnapshotReader, is_damaged, joined
 
 Answer = TypeVar("Answer")
 
@@ -88,9 +82,11 @@ class Store:
     def write(self, *records: RunRecord) -> None:
         """Store trials, with one file for each sweep. Raise StoreError unless every record is durable."""
         for sweep_id, group in groupby(records, key=lambda record: record.sweep_id):
-            together = list(group)
-            table = to_table(together)
-            path = self._store(f"{_trials_folder(sweep_id)}/{_loose_name(together)}", table)
+            first, *others = group
+            name = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
+            name = f"together-{uuid.uuid4().hex}" if others else name
+            table = to_table([first, *others])
+            path = self._store(f"{_trials_folder(sweep_id)}/{name}", table)
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
@@ -243,12 +239,6 @@ def _sweep_folder(sweep_id: str) -> str:
 
 def _trials_folder(sweep_id: str) -> str:
     return f"{_sweep_folder(sweep_id)}/{TRIALS}"
-
-
-def _loose_name(together: list[RunRecord]) -> str:
-    first = together[0]
-    own = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
-    return own if len(together) == 1 else f"together-{uuid.uuid4().hex}"
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:

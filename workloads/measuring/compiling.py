@@ -60,7 +60,8 @@ class CompileWatch:
         """Note what was compiled. Raises WorkloadError if steps did not run as their execution says."""
         counted = self._counters
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
-        ran.graph_breaks = sorted({_first_line(reason) for reason in counted["graph_break"]})
+        breaks = (reason.strip().splitlines() for reason in counted["graph_break"])
+        ran.graph_breaks = sorted({(lines or ["unknown"])[0] for lines in breaks})
         ran.triton = triton_version()
         skipped = counted["inductor"]["cudagraph_skips"]
         ran.fallbacks = [
@@ -110,7 +111,3 @@ class CompileWatch:
             AsyncCompile.pool.cache_clear()
         for thread in set(threading.enumerate()) - self._threads:
             thread.join(ENDING_S)
-
-
-def _first_line(reason: str) -> str:
-    return reason.strip().splitlines()[0] if reason.strip() else "unknown"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
+import numpy as np
+
 from cudnn_sweep.workloads.measuring.ranks import now
 
 MIN_SAMPLES = 5  # the spread of fewer is unknown
@@ -27,7 +29,7 @@ class Sampled:
         return median(self.samples_ms)
 
     def quantile_ms(self, share: float) -> float:
-        return _at(sorted(self.samples_ms), share * (len(self.samples_ms) - 1))
+        return float(np.quantile(self.samples_ms, share))
 
     @property
     def error(self) -> float | None:
@@ -91,11 +93,5 @@ def _median_deviation(samples: list[float]) -> float:
     """
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2
-    return (_at(ordered, middle + deviation) - _at(ordered, middle - deviation)) / 2
-
-
-def _at(ordered: list[float], rank: float) -> float:
-    rank = min(max(rank, 0.0), len(ordered) - 1.0)
-    below = math.floor(rank)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (rank - below) * (ordered[above] - ordered[below])
+    ends = np.interp([middle - deviation, middle + deviation], range(len(ordered)), ordered)
+    return float(ends[1] - ends[0]) / 2

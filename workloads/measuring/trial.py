@@ -28,20 +28,11 @@ from cudnn_sweep.workloads.hardware.gpu import gpu_uuid
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.calibration import calibrate
 from cudnn_sweep.workloads.measuring.captured import CapturedStep, executed
-from cudnn_sweep.workloads.measuring.choice import (
-    as_written,
-    note_roofline,
-    read_choice,
-    routes_at,
-)
+from cudnn_sweep.workloads.measuring.choice import as_written, note_roofline, read_choice, routes_at
 from cudnn_sweep.workloads.measuring.compiling import CompileWatch
 from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.device import Device, find_device
-from cudnn_sweep.workloads.measuring.process_setup import (
-    apply_request,
-    context_of,
-    count_compiled,
-)
+from cudnn_sweep.workloads.measuring.process_setup import apply_request, context_of, count_compiled
 from cudnn_sweep.workloads.measuring.ranks import Ranks, now, variables_of_ranks
 from cudnn_sweep.workloads.measuring.steady import Loop, loss_of, measure_closed, measure_open
 from cudnn_sweep.workloads.measuring.steady_in_turns import measure_in_turns

@@ -5,6 +5,7 @@ The optimisers' defaults are PyTorch's; those of SGD are from PyTorch's tutorial
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, JsonValue, PositiveInt
@@ -28,10 +29,12 @@ class Optimiser:
         import torch
 
         kind: type[torch.optim.Optimizer] = getattr(torch.optim, type(self).__name__)
-        return kind(weights, **self._keywords(device))
-
-    def _keywords(self, device: "torch.device") -> dict[str, Any]:
-        return asdict(self)
+        numbers: dict[str, Any] = asdict(self)
+        if "beta1" in numbers:
+            numbers["betas"] = numbers.pop("beta1"), numbers.pop("beta2")
+        if "capturable" in signature(kind).parameters:  # for a CUDA graph: counts steps on the GPU
+            numbers["capturable"] = device.type == "cuda"
+        return kind(weights, **numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +57,6 @@ class Adam(Optimiser):
     """In fp16 the default is rounded to zero and weights become NaN: choose 1e-4 there."""
     weight_decay: float = 0.0
 
-    def _keywords(self, device: "torch.device") -> dict[str, Any]:
-        """Return the arguments of torch's class; `capturable` keeps the step count on the GPU, for a CUDA graph."""
-        numbers = asdict(self)
-        betas = numbers.pop("beta1"), numbers.pop("beta2")
-        return {**numbers, "betas": betas, "capturable": device.type == "cuda"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class AdamW(Adam):
@@ -78,9 +75,6 @@ class RMSprop(Optimiser):
     """In fp16 the default is rounded to zero, as for Adam."""
     momentum: float = 0.0
     weight_decay: float = 0.0
-
-    def _keywords(self, device: "torch.device") -> dict[str, Any]:
-        return {**asdict(self), "capturable": device.type == "cuda"}
 
 
 OPTIMISERS = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop)}
