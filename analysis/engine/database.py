@@ -106,12 +106,7 @@ class Database:
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
         """Return the answer to `sql`. Raises QueryError if it fails or is not a single SELECT."""
-
-        def answer() -> pa.Table:
-            self._refuse_all_but_select(sql)
-            return self._answer(sql, dict(values or {}))
-
-        return self._retried(answer)
+        return self._retried(lambda: self._answer(sql, dict(values or {})))
 
     def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
         """Answer a question, given as a NamedQuery or by name. Raises QueryError for a wrong parameter."""
@@ -171,6 +166,7 @@ class Database:
         raise QueryError(_told(str(failure))) from failure
 
     def _answer(self, sql: str, values: dict[str, Value | list[Any]]) -> pa.Table:
+        self._refuse_all_but_select(sql)
         self._show_records()
         macros = macros_in(sql)
         self._make({**macros, **self._held})

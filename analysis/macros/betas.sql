@@ -5,9 +5,7 @@
 create or replace macro beta_quantiles(tails) as table
 with steps as (
     select
-        p,
-        a,
-        b,
+        columns(['p', 'a', 'b']),
         unnest(range(400)) as step,
         (step + 0.5) * pi() / 800 as angle,
         -- scaled by about its peak, so that no sum vanishes

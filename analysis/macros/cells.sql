@@ -2,19 +2,17 @@
 
 -- How long a block of each cell takes, in seconds.
 create or replace macro block_paces(of_sweep) as table
-with by_block as (
+select
+    cell_id,
+    avg(seconds) as block_s
+from (
     select
         cell_id,
         epoch(max(ended_at) - min(started_at)) as seconds
     from records
     where of_sweep is null or sweep_id glob of_sweep
     group by cell_id, sweep_id, block
-)
-
-select
-    cell_id,
-    avg(seconds) as block_s
-from by_block
+) as blocks
 group by cell_id;
 
 -- One row a software: its versions.
@@ -36,18 +34,14 @@ create or replace macro settings_besides(flag, settings) as array_to_string(
     ', '
 );
 
--- The settings that are not PyTorch's own, as text.
-create or replace macro unusual_settings(config) as array_to_string(
-    list_sort(
-        list_transform(
-            list_filter(
-                map_entries(setting_texts(config, 0)),
-                lambda entry:
-                    entry.value is distinct from setting_texts(usual_config(), 0)[entry.key]
-            ),
-            lambda entry: entry.key || '=' || coalesce(entry.value, 'null')
+-- Those of `settings`, a text, that are not PyTorch's own, as benchmark=true; '' if none.
+create or replace macro unusual_among(settings) as array_to_string(
+    list_sort(list_filter(
+        string_split(settings, ', '),
+        lambda each: not list_contains(
+            string_split(settings_besides(null, setting_texts(usual_config(), 0)), ', '), each
         )
-    ),
+    )),
     ', '
 );
 
@@ -58,9 +52,7 @@ create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 -- `ban`: whether one engine is banned, null for other errata. For `frozen`: whether it has errata.
 create or replace macro configs(flag) as table
 with distinct_configs as (
-    select distinct
-        config,
-        twin
+    select distinct columns(['config', 'twin'])
     from records
 ),
 
@@ -97,19 +89,14 @@ from mapped;
 -- Trials that were raced out are left out, unless `raced_out` asks for them.
 create or replace macro configured(flag, of_sweep, raced_out := false) as table
 with bans as (
-    select distinct
-        sweep_id,
-        cell_id,
-        errata
+    select distinct columns(['sweep_id', 'cell_id', 'errata'])
     from records
     where flag = 'frozen' and errata is not null or flag = 'ban' and is_ban(errata)
 ),
 
 entrants as (
     select
-        sweep_id,
-        cell_id,
-        settings,
+        columns(['sweep_id', 'cell_id', 'settings']),
         row_number() over (
             partition by sweep_id, cell_id
             order by

@@ -1,8 +1,7 @@
 -- What a step chose, as lists of names.
 
 create or replace macro convolution_kernels(kernels) as list_transform(
-    list_filter(kernels, lambda kernel: kernel.kind = 'convolution'),
-    lambda kernel: kernel.name
+    list_filter(kernels, lambda kernel: kernel.kind = 'convolution'), lambda kernel: kernel.name
 );
 
 -- Whether two sides chose differently: false if they share a choice; null if one made several.

@@ -31,16 +31,9 @@ with parts as (
             + wholes.b_share ** 2 * wholes.baseline_scatter
         ) as steps_of_run,
         abs(wholes.extra_one_ms) / wholes.whole_candidate_ms / sqrt(12) as searched,
-        if(
-            wholes.launch_bound,
-            wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / sqrt(12),
-            0
-        ) as waited,
-        if(
-            wholes.power_capped,
-            wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) / 2 / sqrt(3),
-            0
-        ) as slowed
+        wholes.c_share * abs(ln(wholes.candidate_ms / wholes.baseline_ms)) as gained,
+        if(wholes.launch_bound, gained / sqrt(12), 0) as waited,
+        if(wholes.power_capped, gained / 2 / sqrt(3), 0) as slowed
     from query_table(jobs) as wholes
     inner join query_table(starts) as scattered on wholes.cell = scattered.cell
     inner join query_table(blocks) as seen on wholes.whole = seen.cell and seen.clock = 'whole'
@@ -57,9 +50,7 @@ summed as (
         sqrt(steps_high ** 2 + start_of_mean ** 2) as measured_high,
         coalesce(
             (steps_2 + start_of_mean ** 2) ** 2
-            / nullif(
-                steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / start_df, 0
-            ),
+            / nullif(steps_2 ** 2 / nullif(step_df, 0) + start_of_mean ** 4 / start_df, 0),
             least(step_df, start_df)
         ) as mean_df,
         (steps_of_run ** 2 + start_of_run ** 2) / of_runs as run_variance,

@@ -26,6 +26,7 @@
 create or replace macro over_choices(logs) as table
 with given as materialized (
     from query_table(logs)
+    where observed is not null
     union all by name
     select
         null::double as elsewhere,
@@ -48,8 +49,7 @@ by_choice as (
 
 by_origin as (
     select
-        cell,
-        clock,
+        columns(['cell', 'clock']),
         count(*) as blocks,
         avg(observed) as mean,
         var_pop(observed) * count(*) as squares
@@ -60,8 +60,7 @@ by_origin as (
 
 origins as (
     select
-        cell,
-        clock,
+        columns(['cell', 'clock']),
         count(*) as origins,
         sum(blocks * blocks) / sum(blocks) as alike, -- mean number of blocks of a block's origin
         sum(squares) as squares,
@@ -73,8 +72,7 @@ origins as (
 
 joined as (
     select
-        cell,
-        clock,
+        columns(['cell', 'clock']),
         any_value(pool) as pool,
         coalesce(any_value(share), 1) as share,
         greatest(any_value(elsewhere), sum(error) / sum(blocks)) as elsewhere,
@@ -108,52 +106,35 @@ pooled as materialized (
 
 strays as (
     select
-        clock,
-        pool,
+        columns(['clock', 'pool', 'blocks']),
+        choices = 2 as is_stray,
         fastest + slowest - 2 * usual as off,
         if(
             abs(off) > t_95(blocks - 2) * sqrt(scatter * blocks / (blocks - 1)), off, 0
         ) as really_off
     from pooled
-    where is_known and choices = 2 and most_alike = blocks - 1 and blocks >= 3
-),
-
-alike as (
-    select
-        clock,
-        pool,
-        sum(blocks) as processes
-    from pooled
-    where is_known and choices = 1
-    group by clock, pool
+    where is_known and (choices = 1 or choices = 2 and most_alike = blocks - 1 and blocks >= 3)
 ),
 
 unseen as (
     select
-        strays.clock,
-        strays.pool,
-        quantile_cont(greatest(-strays.really_off, 0), 0.95) as faster,
-        quantile_cont(greatest(strays.really_off, 0), 0.95) as slower,
-        20 * (count(*) + 1) / (any_value(alike.processes) + count(*) + 1) as most
+        columns(['clock', 'pool']),
+        quantile_cont(greatest(-really_off, 0), 0.95) filter (where is_stray) as faster,
+        quantile_cont(greatest(really_off, 0), 0.95) filter (where is_stray) as slower,
+        20 * (count_if(is_stray) + 1)
+        / (sum(blocks) filter (where not is_stray) + count_if(is_stray) + 1) as most
     from strays
-    inner join alike on strays.clock = alike.clock and strays.pool = alike.pool
-    group by strays.clock, strays.pool
+    group by clock, pool
+    having bool_or(is_stray)
 ),
 
 -- places: 0 for the fastest choice, 1 for the slowest
-placed as (
+ends as ( -- noqa: ST03
     select
         *,
         slowest - fastest as span,
         blocks * (mean - fastest) / span as places,
-        (apart + blocks * (mean - fastest) ** 2) / span ** 2 as squared_places
-    from pooled
-    where is_known and blocks - choices >= 3 and slowest > fastest
-),
-
-ends as ( -- noqa: ST03
-    select
-        *,
+        (apart + blocks * (mean - fastest) ** 2) / span ** 2 as squared_places,
         unnest([0, 1]) as place, -- of the further block
         if(place = 0, 0.025 * share, 1 - 0.025 * share) as p,
         (places + place) / (blocks + 1) as centre,
@@ -162,7 +143,8 @@ ends as ( -- noqa: ST03
         -- rounded, so that many are equal
         round(centre * weight, 4) as a,
         round((1 - centre) * weight, 4) as b
-    from placed
+    from pooled
+    where is_known and blocks - choices >= 3 and slowest > fastest
 ),
 
 -- computed once each, because they are slow
@@ -173,16 +155,12 @@ halves as (
         t_half(df, share) as half
     from (
         select
-            df,
+            unnest([df, blocks - choices]) as df,
             share
         from pooled
-        where df > 0
-        union
-        select
-            blocks - choices as df,
-            share
-        from placed
     ) as wanted
+    where df > 0
+    group by df, share
 ),
 
 bounds as (
@@ -301,7 +279,7 @@ with sided as (
 
 of_sides as materialized (
     select
-        columns(['cell', 'clock', 'blocks', 'df', 'mean', 'se', 'se_low', 'se_high']),
+        columns(['cell', 'clock', 'blocks', 'mean', 'se', 'se_low', 'se_high']),
         t_95(df) * se_low as to_low,
         t_95(df) * se_high as to_high,
         coalesce(
@@ -312,38 +290,28 @@ of_sides as materialized (
             in_unseen(blocks, most_unseen, unseen_low, unseen_high)
         ) as by_choice
     from over_choices('sided')
-),
-
-joined as (
-    select
-        b.cell.of as cell,
-        b.clock,
-        c.mean - b.mean as mean,
-        sqrt(b.se ** 2 + c.se ** 2) as welch,
-        welch_df(b.se ** 2 * b.blocks, b.blocks, c.se ** 2 * c.blocks, c.blocks) as df,
-        c.se_low = c.se and b.se_high = b.se as is_plain_low,
-        c.se_high = c.se and b.se_low = b.se as is_plain_high,
-        sqrt(c.to_low ** 2 + b.to_high ** 2) as to_low,
-        sqrt(c.to_high ** 2 + b.to_low ** 2) as to_high,
-        b.by_choice as b_choice,
-        c.by_choice as c_choice
-    from of_sides as b
-    inner join of_sides as c
-        on
-            b.cell.of = c.cell.of
-            and b.clock = c.clock
-            and b.cell.side = b_side
-            and c.cell.side = c_side
 )
 
 select
-    cell,
-    clock,
-    mean,
-    welch as se,
-    df,
-    if(is_plain_low, welch, to_low / t_95(df)) as se_low,
-    if(is_plain_high, welch, to_high / t_95(df)) as se_high,
-    b_choice,
-    c_choice
-from joined;
+    b.cell.of as cell,
+    b.clock,
+    c.mean - b.mean as mean,
+    sqrt(b.se ** 2 + c.se ** 2) as se,
+    welch_df(b.se ** 2 * b.blocks, b.blocks, c.se ** 2 * c.blocks, c.blocks) as df,
+    if(
+        c.se_low = c.se and b.se_high = b.se, sqrt(b.se ** 2 + c.se ** 2),
+        sqrt(c.to_low ** 2 + b.to_high ** 2) / t_95(df)
+    ) as se_low,
+    if(
+        c.se_high = c.se and b.se_low = b.se, sqrt(b.se ** 2 + c.se ** 2),
+        sqrt(c.to_high ** 2 + b.to_low ** 2) / t_95(df)
+    ) as se_high,
+    b.by_choice as b_choice,
+    c.by_choice as c_choice
+from of_sides as b
+inner join of_sides as c
+    on
+        b.cell.of = c.cell.of
+        and b.clock = c.clock
+        and b.cell.side = b_side
+        and c.cell.side = c_side;

@@ -66,12 +66,6 @@ chosen as (
     inner join choices_of('drawn') as choices on drawn.trial = choices.trial
 ),
 
-nameless as (
-    select kernels_hash
-    from chosen
-    where names is null
-),
-
 -- for processes whose kernels name no convolution
 logged as (
     select
@@ -81,7 +75,10 @@ logged as (
     from records
     where
         kernels_hash is null
-        or kernels_hash in (select nameless.kernels_hash from nameless)
+        or kernels_hash in (
+            select chosen.kernels_hash from chosen
+            where chosen.names is null
+        )
 )
 
 select
@@ -96,9 +93,7 @@ select
     if(is_ok, peak_bytes, null)::double as peak_memory,
     if(is_ok, relative_l2_error, null) as error,
     if(
-        is_ok,
-        array_to_string(list_distinct(coalesce(chosen.names, logged.names)), ', '),
-        null
+        is_ok, array_to_string(list_distinct(coalesce(chosen.names, logged.names)), ', '), null
     ) as engine,
     if(layout_losses = [], 'none', array_to_string(layout_losses, ', ')) as layout_losses,
     if(is_ok, fingerprint, null) as bits,

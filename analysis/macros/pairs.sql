@@ -4,8 +4,7 @@
 create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
-            list_zip(times, rounds, baseline_times, baseline_rounds),
-            lambda each: each[2] = each[4]
+            list_zip(times, rounds, baseline_times, baseline_rounds), lambda each: each[2] = each[4]
         ),
         lambda each: log_ratio(each[1], each[3])
     );
@@ -241,17 +240,7 @@ inner join reasons
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
 
-turns as (from logs_in_turns('kinds')),
-
--- for pairs that have no kind of their own: that of the cell's other pairs
-places as (
-    select
-        place,
-        max(own_kind) as usual_kind,
-        coalesce(bool_or(own_turns), false) as usually_in_turns
-    from kinds
-    group by place
-)
+turns as (from logs_in_turns('kinds'))
 
 select
     kinds.*, -- noqa: AM04
@@ -270,8 +259,9 @@ select
     end as pairing,
     coalesce(not kinds.baseline_ok, false) as baseline_failed,
     coalesce(not kinds.candidate_ok, false) as candidate_failed,
-    coalesce(kinds.own_kind, places.usual_kind) as loop_kind,
-    coalesce(kinds.own_turns, places.usually_in_turns) as in_turns,
+    -- a pair that has no kind of its own has that of the cell's other pairs
+    coalesce(kinds.own_kind, max(kinds.own_kind) over here) as loop_kind,
+    coalesce(kinds.own_turns, bool_or(kinds.own_turns) over here, false) as in_turns,
     concat_ws('|', kinds.place, loop_kind, in_turns) as judged_cell,
     case
         when kinds.baseline_cache = kinds.candidate_cache then kinds.baseline_cache
@@ -312,13 +302,13 @@ select
     if(choice is null, null, kinds.baseline_kernels_hash <> kinds.candidate_kernels_hash)
         as other_kernels
 from kinds
-inner join places on kinds.place = places.place
 left join turns
     on
         [kinds.sweep_id, kinds.baseline_trial_id, kinds.candidate_trial_id]
         = [turns.sweep_id, turns.baseline_trial_id, turns.candidate_trial_id]
 left join open_loops() as b_loop on [kinds.sweep_id, kinds.baseline_trial_id] = b_loop.id
-left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] = c_loop.id;
+left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] = c_loop.id
+window here as (partition by kinds.place);
 
 -- 4. The same rows with what a verdict rests on besides times. `share`: the share of the error that
 -- this look spends; over several sweeps, the mean over blocks. If more blocks may come (`is_over`
@@ -328,35 +318,19 @@ left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] =
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
 
-recorded as (
-    select
-        columns(['sweep_id', 'cell_id', 'other_settings']),
-        coalesce(list(block) filter (where present = 'both'), []) as recorded_blocks
-    from blocks
-    group by sweep_id, cell_id, other_settings
-),
-
-paired as (
-    select
-        judged_cell,
-        list(distinct sweep_id) filter (where pairing = 'paired') as paired_in
-    from blocks
-    group by judged_cell
-),
-
 counted as (
     select
         blocks.*,
         coalesce(is_over, swept.has_ended) as is_last,
-        len(recorded.recorded_blocks) as recorded,
-        len(list_filter(recorded.recorded_blocks, lambda each: each <= blocks.block)) as number,
-        len(list_filter(paired.paired_in, lambda id: id <> blocks.sweep_id)) > 0 as beside_others
+        count(*) filter (where present = 'both') over of_cell as recorded,
+        count(*) filter (where present = 'both') over (of_cell order by block) as number,
+        coalesce(bool_or(pairing = 'paired') over (
+            partition by judged_cell order by blocks.sweep_id groups between
+            unbounded preceding and unbounded following exclude group
+        ), false) as beside_others
     from blocks
     inner join ended_sweeps() as swept on blocks.sweep_id = swept.sweep_id
-    inner join paired on blocks.judged_cell = paired.judged_cell
-    inner join recorded
-        on [blocks.sweep_id, blocks.cell_id, blocks.other_settings]
-        = [recorded.sweep_id, recorded.cell_id, recorded.other_settings]
+    window of_cell as (partition by blocks.sweep_id, cell_id, other_settings)
 ),
 
 looked as (
@@ -375,31 +349,25 @@ looked as (
             else spent(reached, len(looks)) - spent(reached - 1, len(looks))
         end as own_share
     from counted
-),
-
-cells as (
-    select
-        judged_cell,
-        round(coalesce(avg(own_share) filter (where is_counted), min(own_share)), 4) as share,
-        sum(launch_bound) filter (where pairing = 'paired')
-        > 0.5 * nullif(sum(launch_bound_known) filter (where pairing = 'paired'), 0)
-            as waits_for_cpu,
-        bool_and(is_before_looks) as too_early,
-        bool_and(is_between) as between_looks
-    from looked
-    group by judged_cell
 )
 
 select
-    looked.*, -- noqa: AM04
-    cells.* exclude (judged_cell),
+    *, -- noqa: AM04
+    round(
+        coalesce(avg(own_share) filter (where is_counted) over cell, min(own_share) over cell), 4
+    ) as share,
+    sum(launch_bound) filter (where pairing = 'paired') over cell
+    > 0.5 * nullif(sum(launch_bound_known) filter (where pairing = 'paired') over cell, 0)
+        as waits_for_cpu,
+    bool_and(is_before_looks) over cell as too_early,
+    bool_and(is_between) over cell as between_looks,
     list_max(looks) as at_most,
     if(waits_for_cpu, ran_at, null) as origin,
     if(in_turns and loop_kind = 'closed', block_variance(coalesce(waits_for_cpu, true)), null)
         as wall_elsewhere,
     if(wall_elsewhere is null, null, block_variance(false)) as device_elsewhere
 from looked
-inner join cells on looked.judged_cell = cells.judged_cell;
+window cell as (partition by judged_cell);
 
 -- Sweeps in which a block resembles the block before: lag-1 products of log ratios of a cell's
 -- first and last config, in units of its scatter, exceed chance at a level of 5%. Of n independent

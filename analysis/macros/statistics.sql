@@ -14,8 +14,7 @@ create or replace macro t_within(t, df) as case
     when df = 1 then 2 / pi() * atan(t)
     when df % 2 = 1
         then 2 / pi() * (
-            atan(t / sqrt(df))
-            + t * sqrt(df) / (df + t * t) * t_brackets(df / (df + t * t), df)
+            atan(t / sqrt(df)) + t * sqrt(df) / (df + t * t) * t_brackets(df / (df + t * t), df)
         )
     else t / sqrt(df + t * t) * t_brackets(df / (df + t * t), df)
 end;
@@ -90,10 +89,7 @@ end;
 create or replace macro normal_above(p) as
     sqrt(-2 * ln(p))
     - (2.515517 + 0.802853 * sqrt(-2 * ln(p)) - 0.020656 * ln(p))
-    / (
-        1 + 1.432788 * sqrt(-2 * ln(p)) - 0.378538 * ln(p)
-        + 0.001308 * sqrt(-2 * ln(p)) ** 3
-    );
+    / (1 + 1.432788 * sqrt(-2 * ln(p)) - 0.378538 * ln(p) + 0.001308 * sqrt(-2 * ln(p)) ** 3);
 
 -- How many blocks in all bring the end of an interval within `gap` of its mean in four of five
 -- cases; `z` is the quantile of the test's level. The unseen part shrinks as 1 / blocks,
@@ -199,9 +195,7 @@ tested as (
     select
         *,
         if(
-            too_early,
-            1.0,
-            p_of_effect(mean, if(mean > 0, se_low, se_high), df, least) / share
+            too_early, 1.0, p_of_effect(mean, if(mean > 0, se_low, se_high), df, least) / share
         ) as p,
         if(too_early, 1, share) as drawn
     from given
@@ -225,28 +219,19 @@ counted as (
             -- `of_cells` without the rows that are in other families
             of_cells - count(*) over (partition by clock)
             + count(*) over (partition by clock, family)
-        ) as tests
-    from tested
-),
-
-scaled as (
-    select
-        *,
+        ) as tests,
         p * tests
         / row_number() over (partition by clock, family order by p nulls last) as scaled_p
-    from counted
+    from tested
 ),
 
 adjusted as (
     select
         *,
-        case
-            when p is not null
-                then min(scaled_p) over (
-                    partition by clock, family order by p desc nulls last
-                )
-        end as adjusted_p
-    from scaled
+        if(
+            p is null, null, min(scaled_p) over (partition by clock, family order by p desc nulls last)
+        ) as adjusted_p
+    from counted
 ),
 
 -- at which level one further row would pass the procedure
@@ -271,9 +256,7 @@ worded as (
         normal_above(level) as level_z,
         normal_above(0.05 * share) as alone_z,
         if(
-            too_early,
-            'inconclusive',
-            verdict(mean, se_low, se_high, df, adjusted_p, least, share)
+            too_early, 'inconclusive', verdict(mean, se_low, se_high, df, adjusted_p, least, share)
         ) as verdict
     from levelled
 ),

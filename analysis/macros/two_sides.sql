@@ -106,7 +106,7 @@ with groups as materialized (
         group_id,
         any_value(columns([
             'task', 'value', 'cell_id', 'settings', 'loop_kind', 'in_turns', 'env_hash',
-            'software_hash', 'workload_hash'
+            'software_hash', 'workload_hash', 'is_usual'
         ])),
         count(*) filter (where counts) as processes,
         count(*) filter (where not counts) as doubtful_processes,
@@ -237,13 +237,9 @@ select
     coalesce(estimates.is_paired, false) as is_paired,
     columns(['by_choice', 'b_choice', 'c_choice']),
     coalesce(wall.verdict, 'inconclusive') as verdict,
-    wall.ratio,
-    wall.ratio_low,
-    wall.ratio_high,
+    wall.* exclude (cell, clock, verdict), -- noqa: RF02
     device.verdict as device_verdict,
-    device.ratio as device_ratio,
-    device.ratio_low as device_ratio_low,
-    device.ratio_high as device_ratio_high,
+    columns(device.* exclude (cell, clock, verdict)) as 'device_\0', -- noqa: RF05
     if(
         pairs.b.kernels_source = pairs.c.kernels_source,
         chose_otherwise(pairs.b.kernels, pairs.c.kernels),

@@ -4,24 +4,21 @@
 -- 2. One row for each counted block and clock (wall, device or memory): a log ratio, `observed`,
 -- and what else `over_choices` takes.
 create or replace macro logs_by_clock(pairs) as table
-from (
-    select
-        judged_cell as cell,
-        columns(['choice', 'share']),
-        other_settings || (no_effect_reason is null)::text as pool,
-        unnest(['wall', 'device', 'memory']) as clock,
-        unnest([
-            log_ratio(candidate_ms, baseline_ms),
-            log_ratio(candidate_device_ms, baseline_device_ms),
-            log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes)
-        ]) as observed,
-        unnest([wall_elsewhere, device_elsewhere, null]) as elsewhere,
-        unnest([wall_error, device_error, null]) as error,
-        unnest([origin, null, null]) as origin
-    from query_table(pairs)
-    where is_counted
-) as logs
-where observed is not null;
+select
+    judged_cell as cell,
+    columns(['choice', 'share']),
+    other_settings || (no_effect_reason is null)::text as pool,
+    unnest(['wall', 'device', 'memory']) as clock,
+    unnest([
+        log_ratio(candidate_ms, baseline_ms),
+        log_ratio(candidate_device_ms, baseline_device_ms),
+        log_ratio(candidate_peak_reserved_bytes, baseline_peak_reserved_bytes)
+    ]) as observed,
+    unnest([wall_elsewhere, device_elsewhere, null]) as elsewhere,
+    unnest([wall_error, device_error, null]) as error,
+    unnest([origin, null, null]) as origin
+from query_table(pairs)
+where is_counted;
 
 -- 3. One row a cell and set of other settings that has blocks of both sides: their counts, means of
 -- times, most bytes, bits and warnings. Nothing here is tested.
@@ -42,10 +39,9 @@ select
     count(*) filter (where baseline_throttled) as baseline_throttled,
     count(*) filter (where candidate_throttled) as candidate_throttled,
     count(*) as all_blocks,
-    exp(avg(log_of(baseline_ms)) filter (where is_counted)) as baseline_ms,
-    exp(avg(log_of(candidate_ms)) filter (where is_counted)) as candidate_ms,
-    exp(avg(log_of(baseline_device_ms)) filter (where is_counted)) as baseline_device_ms,
-    exp(avg(log_of(candidate_device_ms)) filter (where is_counted)) as candidate_device_ms,
+    exp(avg(log_of(columns([
+        'baseline_ms', 'candidate_ms', 'baseline_device_ms', 'candidate_device_ms'
+    ]))) filter (where is_counted)),
     avg(other_kernels::int) filter (where is_counted) as other_kernels_share,
     exp(avg(log_ratio(candidate_device_ms, baseline_device_ms)) filter (
         where is_counted and other_kernels
@@ -56,9 +52,7 @@ select
     sum(launch_bound) filter (where is_counted) as launch_bound_trials,
     sum(launch_bound_known) filter (where is_counted) as launch_bound_known_trials,
     if(
-        launch_bound_known_trials > 0,
-        launch_bound_trials > 0.5 * launch_bound_known_trials,
-        null
+        launch_bound_known_trials > 0, launch_bound_trials > 0.5 * launch_bound_known_trials, null
     ) as launch_bound,
     list_sort(list_distinct(coalesce(flatten(
         list(warnings) filter (where is_counted or pairing = 'doubtful')
@@ -150,9 +144,7 @@ answered as (
                 walls.choices, walls.blocks, walls.most_alike, walls.usual, walls.others,
                 ln(1 + min_effect)
             ),
-            in_unseen(
-                walls.blocks, walls.most_unseen, walls.unseen_low, walls.unseen_high
-            )
+            in_unseen(walls.blocks, walls.most_unseen, walls.unseen_low, walls.unseen_high)
         ) as by_choice,
         wall.blocks_needed as wall_blocks_needed,
         wall.blocks_alone,

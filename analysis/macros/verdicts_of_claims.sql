@@ -12,17 +12,6 @@ create or replace macro claim_outcome(measure, verdict, holds) as case
     when not holds then 'does not hold'
 end;
 
--- The other settings of a contrast that are not PyTorch's own, as benchmark=true; '' if none.
-create or replace macro unusual_among(other_settings) as array_to_string(
-    list_filter(
-        string_split(other_settings, ', '),
-        lambda each: not list_contains(
-            string_split(settings_besides(null, setting_texts(usual_config(), 0)), ', '), each
-        )
-    ),
-    ', '
-);
-
 -- The columns that are a figure's own.
 create or replace macro figure_of(
     measure, verdict_of_it, baseline_value, candidate_value, value, value_low, value_high, trials
@@ -39,9 +28,7 @@ create or replace macro figure_of(
 
 -- The figures of a contrast: one row for each measure and row of `contrast_verdicts`, with the
 -- columns and labels of that row. `beside`: its unusual settings.
-create or replace macro contrast_figures(
-    flag, from_value, to_value, min_effect, of_sweep
-) as table
+create or replace macro contrast_figures(flag, from_value, to_value, min_effect, of_sweep) as table
 with processes as (
     select
         place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) as place,

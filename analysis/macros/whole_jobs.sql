@@ -100,8 +100,7 @@ cells as materialized (
         case
             when counts is not null
                 then greatest(list_sum(list_transform(
-                    counts,
-                    lambda each: 1 - (1 - each / list_sum(counts)) ** job_steps
+                    counts, lambda each: 1 - (1 - each / list_sum(counts)) ** job_steps
                 )), 1)
             when is_open then shapes_met
             else least(shapes_met, job_steps)
@@ -279,12 +278,7 @@ weighed as (
             log + half_width(half * measured_high, half_uniform, uniform)
         ) as farthest,
         ln(1 + difference) as least, -- noqa: RF04
-        case
-            when log < 0 and wholes.se_high = 0 then 1
-            when log < 0 then 1 - t_above(-log / wholes.se_high, wholes.df)
-            when wholes.se_low = 0 then 1
-            else 1 - t_above(log / wholes.se_low, wholes.df)
-        end as sure,
+        1 - p_of_gap(abs(log), if(log < 0, wholes.se_high, wholes.se_low), wholes.df) as sure,
         if(abs(log) > least, abs(log), least - abs(log)) as gap,
         nullif(least(greatest(ceil(
             blocks_within(
@@ -328,12 +322,9 @@ judged_rows as (
                 then 'does not fit'
             when
                 surely_fails(
-                    weighed.candidate_failed, weighed.baseline_failed, weighed.planned,
-                    weighed.blocks, weighed.error_share
-                )
-                or surely_fails(
-                    weighed.baseline_failed, weighed.candidate_failed, weighed.planned,
-                    weighed.blocks, weighed.error_share
+                    greatest(weighed.candidate_failed, weighed.baseline_failed),
+                    least(weighed.candidate_failed, weighed.baseline_failed),
+                    weighed.planned, weighed.blocks, weighed.error_share
                 )
                 then 'fails'
             when weighed.candidate_failed = weighed.planned then 'fails'
@@ -360,22 +351,14 @@ advised as (
             when advice = to_candidate then to_candidate
             else to_baseline
         end as setting,
-        why_advised(judged_rows, difference) as why
-    from judged_rows
-),
-
-levels as (
-    select
-        *,
+        why_advised(judged_rows, difference) as why,
         if(
-            no_effect_reason = 'no_cuda',
-            null,
+            no_effect_reason = 'no_cuda', null,
             max(b_start_ms) filter (where start = 'container') over both_starts
             - max(b_start_ms) filter (where start = 'warm') over both_starts
         ) as baseline_cache_ms,
         if(
-            no_effect_reason = 'no_cuda',
-            null,
+            no_effect_reason = 'no_cuda', null,
             max(c_start_ms) filter (where start = 'container') over both_starts
             - max(c_start_ms) filter (where start = 'warm') over both_starts
         ) as candidate_cache_ms,
@@ -386,7 +369,7 @@ levels as (
         end as direction, -- noqa: RF04
         least(direction * gain_ms_low, direction * gain_ms_high) as least_gain_ms,
         greatest(direction * gain_ms_low, direction * gain_ms_high) as most_gain_ms
-    from advised
+    from judged_rows
     window both_starts as (partition by cell)
 )
 
@@ -402,4 +385,4 @@ select
     first_calls + greatest(direction * extra_start_ms - extra_margin_ms, 0) / most_gain_ms
         as break_even_low,
     first_calls + (direction * extra_start_ms + extra_margin_ms) / least_gain_ms as break_even_high
-from levels;
+from advised;

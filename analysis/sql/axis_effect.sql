@@ -32,11 +32,6 @@ counted as materialized (
     select * from grouped('trials')
 ),
 
-usual as (
-    select cell_id from cell_tasks($axis)
-    where is_usual
-),
-
 pairs as materialized (
     select *
     from group_pairs('counted')
@@ -48,7 +43,7 @@ pairs as materialized (
         and ($candidate is null or c.value = $candidate)
         and (
             coalesce($baseline, $candidate) is not null
-            or (b.cell_id not in (from usual), b.value) < (c.cell_id not in (from usual), c.value)
+            or (not b.is_usual, b.value) < (not c.is_usual, c.value)
         )
 )
 

@@ -150,10 +150,9 @@ bounded as (
             when gain_ms_high < 0 then if(tuning_ms < 0, 'until', 'never')
             else 'inconclusive'
         end as outcome, -- after, at once, until, never, inconclusive, open loop or no_effect
-        case outcome
-            when 'after' then tuning_ms / gain_ms
-            when 'at once' then 0
-            when 'until' then tuning_ms / gain_ms
+        case
+            when outcome = 'at once' then 0
+            when outcome in ('after', 'until') then tuning_ms / gain_ms
         end as break_even_iterations, -- iterations until both are level: tuning_ms / gain_ms
         case
             when tuning_ms_low is null then null -- greatest() would take it for 0

@@ -60,17 +60,15 @@ drawn as (
 ranked as (
     select
         *,
-        row_number() over (
-            partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
-            order by processes desc, kernels_hash asc
-        ) = 1 as is_modal,
-        sum(processes) over (
-            partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
-        ) as of_config,
+        row_number() over (same order by processes desc, kernels_hash asc) = 1 as is_modal,
+        sum(processes) over same as of_config,
         count(distinct kernels_hash) over (
             partition by cell_id, env_hash, software_hash, workload_hash, kernels_source
         ) as cell_choices
     from drawn
+    window same as (
+        partition by cell_id, env_hash, software_hash, workload_hash, settings, kernels_source
+    )
 ),
 
 config_choices as (

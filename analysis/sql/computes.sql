@@ -17,7 +17,7 @@ with processes as (
             max(relative_max_error) over alike as relative_max_error
         ),
         concat_ws('|', cell_id, env_hash, software_hash, workload_hash) as cell,
-        config = usual_config() as is_default
+        config = usual_config() and twin = 0 as is_standard
     from records
     where
         status = 'ok' and (fingerprint is not null or loss_first is not null)
@@ -27,18 +27,15 @@ with processes as (
 
 paired as (
     select
-        mine.*,
-        mine.fingerprint = standard.fingerprint as same_bits,
-        abs(mine.loss_first - standard.loss_first) / abs(standard.loss_first) as loss_difference
-    from processes as mine
-    left join processes as standard
-        on
-            mine.cell = standard.cell
-            and mine.sweep_id = standard.sweep_id
-            and mine.block = standard.block
-            and mine.trial_id <> standard.trial_id
-            and standard.is_default
-            and standard.twin = 0
+        *,
+        fingerprint = any_value(fingerprint) filter (where is_standard) over beside as same_bits,
+        any_value(loss_first) filter (where is_standard) over beside as standard_loss,
+        abs(loss_first - standard_loss) / abs(standard_loss) as loss_difference
+    from processes
+    window beside as (
+        partition by cell, sweep_id, block
+        rows between unbounded preceding and unbounded following exclude current row
+    )
 ),
 
 counted as (

@@ -14,14 +14,6 @@
 -- resembling_sweeps: sweeps whose blocks resemble each other, so that intervals may be too narrow
 -- copy_gbps_p10, copy_gbps_p90: 10th and 90th percentile of copy_gbps over trials
 -- commits: git commits of cudnn-sweep, if known
-with trials as (
-    select
-        *,
-        sweep_id in (from resembling_sweeps($sweep_id)) as resembles
-    from records
-    where $sweep_id is null or sweep_id glob $sweep_id
-)
-
 select -- noqa: ST06
     host,
     device,
@@ -47,7 +39,9 @@ select -- noqa: ST06
     count(*) filter (where list_contains(warnings, 'own_loss_unused')) as own_loss_unused,
     count(*) filter (where list_contains(warnings, 'not_finite')) as not_finite,
     count(*) filter (where list_contains(warnings, 'diverged')) as diverged,
-    list_sort(list(distinct sweep_id) filter (where resembles)) as resembling_sweeps,
+    list_sort(list(distinct sweep_id) filter (
+        where sweep_id in (from resembling_sweeps($sweep_id))
+    )) as resembling_sweeps,
     median(sm_clock_mhz) as sm_clock_mhz,
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,
@@ -57,6 +51,7 @@ select -- noqa: ST06
     quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90,
     env_hash,
     software_hash
-from trials
+from records
+where $sweep_id is null or sweep_id glob $sweep_id
 group by host, device, gpu, env_hash, software_hash
 order by first_started_at, host, device, gpu, env_hash, software_hash

@@ -68,7 +68,8 @@ trials as materialized (
             and trial.regime = wanted.regime
             and trial.precision = wanted.precision
             and trial.layout = wanted.layout
-            and unusual_settings(trial.config) = wanted.settings
+            and unusual_among(settings_besides(null, setting_texts(trial.config, 0)))
+            = wanted.settings
     where
         ($sweep_id is null or trial.sweep_id glob $sweep_id)
         and trial.twin = 0
@@ -223,20 +224,7 @@ found as (
         verdicts.verdict in ('helps', 'hurts') as differs,
         wall.verdict in ('helps', 'hurts') as wall_differs,
         device.verdict in ('helps', 'hurts') as device_differs,
-        other.of['device'].middle - now.of['device'].middle as device_difference_ms
-    from claims
-    left join sides as b on claims.case_id = b.case_id and b.side = 'baseline'
-    left join sides as c on b.cell = c.cell and c.side = 'candidate'
-    left join figures as now on b.cell = now.cell and now.side = 'baseline'
-    left join figures as other on b.cell = other.cell and other.side = 'candidate'
-    left join verdicts on b.cell = verdicts.cell and claims.number = verdicts.clock
-    left join verdicts as wall on b.cell = wall.cell and wall.clock = 'wall'
-    left join verdicts as device on b.cell = device.cell and device.clock = 'device'
-),
-
-decided as (
-    select
-        *,
+        other.of['device'].middle - now.of['device'].middle as device_difference_ms,
         not_here is null
         and (coalesce(b.lacks, true) or (has_two and coalesce(c.lacks, true))) as is_lacking,
         not_here is null and not is_lacking and measure <> 'failed'
@@ -252,11 +240,18 @@ decided as (
             when value_high <= least or value_low >= most then 'gone'
             else 'undecided'
         end as outcome
-    from found
+    from claims
+    left join sides as b on claims.case_id = b.case_id and b.side = 'baseline'
+    left join sides as c on b.cell = c.cell and c.side = 'candidate'
+    left join figures as now on b.cell = now.cell and now.side = 'baseline'
+    left join figures as other on b.cell = other.cell and other.side = 'candidate'
+    left join verdicts on b.cell = verdicts.cell and claims.number = verdicts.clock
+    left join verdicts as wall on b.cell = wall.cell and wall.clock = 'wall'
+    left join verdicts as device on b.cell = device.cell and device.clock = 'device'
 )
 
 select
-    decided.* exclude (
+    found.* exclude (
         not_here, baseline_problem, baseline_direction, baseline_input, baseline_precision,
         baseline_layout, baseline_settings, candidate_workload, candidate_problem,
         candidate_direction, candidate_input, candidate_regime, candidate_precision,
@@ -264,26 +259,26 @@ select
         wall_differs, device_differs, device_difference_ms, is_lacking, cannot_run
     ) rename (baseline_workload as workload, baseline_regime as regime),
     case
-        when decided.not_here is not null then decided.not_here
-        when decided.cannot_run
+        when found.not_here is not null then found.not_here
+        when found.cannot_run
             then 'it fails: ' || coalesce(
                 if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null),
                 'no message'
             )
     end as because, -- why the case is not to be run here
     case
-        when decided.measure = 'outside_cudnn' and decided.value > 0 then 'route'
-        when not coalesce(decided.differs, false) then null
-        when decided.measure = 'memory' then 'memory'
-        when decided.measure = 'cold' then 'search'
+        when found.measure = 'outside_cudnn' and found.value > 0 then 'route'
+        when not coalesce(found.differs, false) then null
+        when found.measure = 'memory' then 'memory'
+        when found.measure = 'cold' then 'search'
         when b.routes <> c.routes then 'route'
         when
-            decided.device_differs
-            and abs(c.conversion_ms - b.conversion_ms) >= 0.5 * abs(decided.device_difference_ms)
-            and sign(c.conversion_ms - b.conversion_ms) = sign(decided.device_difference_ms)
+            found.device_differs
+            and abs(c.conversion_ms - b.conversion_ms) >= 0.5 * abs(found.device_difference_ms)
+            and sign(c.conversion_ms - b.conversion_ms) = sign(found.device_difference_ms)
             then 'layout conversion'
-        when decided.wall_differs and not decided.device_differs then 'launch'
-        when b.kernels_hash <> c.kernels_hash and decided.contrast like '%benchmark=%'
+        when found.wall_differs and not found.device_differs then 'launch'
+        when b.kernels_hash <> c.kernels_hash and found.contrast like '%benchmark=%'
             then 'heuristic'
         when b.kernels_hash <> c.kernels_hash then 'kernel'
         else 'not in the record'
@@ -291,6 +286,6 @@ select
     software.torch,
     software.cudnn,
     software.driver
-from decided
-left join software_labels() as software on decided.software_hash = software.software_hash
-order by decided.case_id, decided.gpu, decided.env_hash, decided.software_hash
+from found
+left join software_labels() as software on found.software_hash = software.software_hash
+order by found.case_id, found.gpu, found.env_hash, found.software_hash

@@ -1,5 +1,4 @@
 -- How much of benchmark's gain does a process keep with benchmark off and errata?
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all if null
 -- terminal: cell, off_ms, on_ms, frozen_ms, frozen_ratio[frozen_ratio_low frozen_ratio_high],
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`

@@ -13,9 +13,7 @@ with logs as (
             'no_effect_reason', 'choice'
         ]),
         concat_ws('|', sweep_id, other_settings, no_effect_reason is null) as pool,
-        concat_ws(
-            '|', sweep_id, env_hash, software_hash, cell_id, other_settings
-        ) as cell,
+        concat_ws('|', sweep_id, env_hash, software_hash, cell_id, other_settings) as cell,
         'wall' as clock,
         1 as share, -- noqa: RF04
         log_ratio(candidate_ms, baseline_ms) as observed
@@ -34,17 +32,12 @@ nights as (
     group by cell
 ),
 
-counted as ( -- noqa: ST03
-    select * from logs
-    where observed is not null
-),
-
 -- each cell is a family of its own
 estimates as ( -- noqa: ST03
     select
         *,
         cell as family -- noqa: RF04
-    from over_choices('counted')
+    from over_choices('logs')
 )
 
 select -- noqa: disable=RF02,ST06

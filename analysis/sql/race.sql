@@ -12,9 +12,7 @@
 --
 -- surroundings: what surrounds a step; `state` in other questions
 with out as (
-    select distinct
-        cell_id,
-        settings
+    select [cell_id, settings] as entrant
     from records
     where status = 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
 )
@@ -32,7 +30,10 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     paces.block_s,
     verdicts.cell_id,
     case
-        when verdicts.wall_verdict = 'fails' or out.settings is not null then 'raced_out'
+        when
+            verdicts.wall_verdict = 'fails'
+            or [verdicts.cell_id, verdicts.candidate_settings] in (from out)
+            then 'raced_out'
         when verdicts.recorded_blocks > 1 and verdicts.candidate_failed = verdicts.recorded_blocks
             then 'raced_out'
         when verdicts.between_looks or verdicts.blocks < 2
@@ -43,12 +44,9 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
         else 'open'
     end as state -- raced_out, not_faster, hopeless (no further block comes) or open
 from
-    contrast_verdicts(
-        'race', 'best', 'other', $gain, $sweep_id, 0, is_over := $is_over
-    ) as verdicts
+    contrast_verdicts('race', 'best', 'other', $gain, $sweep_id, 0, is_over := $is_over) as verdicts
 inner join cell_labels() as labels on verdicts.cell_id = labels.cell_id
 inner join block_paces($sweep_id) as paces on verdicts.cell_id = paces.cell_id
-left join out on verdicts.cell_id = out.cell_id and verdicts.candidate_settings = out.settings
 qualify -- blocks in turns or others, whichever are more
     row_number() over (
         partition by verdicts.place

@@ -14,9 +14,7 @@ with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         trial.* exclude (software, device, steady_wall_samples_ms, steady_device_samples_ms),
         coalesce(software, '') as side,
-        concat_ws(
-            '|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)
-        ) as cell,
+        concat_ws('|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)) as cell,
         -- in open loops, only the steps that both made: later ones have other shapes
         min(steady_iterations) over pair as steps,
         if(loop_kind = 'open', list_avg(loops.ms[:steps]), steady_wall_ms) as wall,

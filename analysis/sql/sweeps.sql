@@ -5,13 +5,7 @@
 -- shards: parts of the plan with records, as 1/4; null if the plan was not split
 -- not_begun: cells of its plan without a recorded trial; 0 for rows older than the column
 -- has_ended: whether its launch, or each shard's, has ended; until then answers are those of a look
-with ended as (
-    select sweep_id
-    from ended_sweeps()
-    where has_ended
-)
-
-select
+select -- noqa: disable=RF02,ST07
     sweep_id,
     any_value(suite) as suite,
     min(started_at) as first_started_at,
@@ -28,10 +22,11 @@ select
         when recorded >= planned then true
         when any_value(looks) is null then false
     end as finished, -- whether all that is planned is recorded
-    bool_and(sweep_id in (from ended)) as has_ended,
+    any_value(ended.has_ended) as has_ended,
     string_agg(distinct gpu, ', ' order by gpu) as gpu,
     string_agg(distinct torch, ', ' order by torch) as torch,
     string_agg(distinct cudnn::text, ', ' order by cudnn::text) as cudnn
 from records
+inner join ended_sweeps() as ended using (sweep_id)
 group by sweep_id
 order by first_started_at desc, sweep_id asc

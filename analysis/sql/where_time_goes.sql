@@ -8,6 +8,7 @@
 -- part: a phase of a trial, log (the untimed process after it), gap (before it), or other, such as
 --     the phase in which a failed trial ended
 -- median_s, total_s: median and sum over these trials
+-- overlapped_s: one_time left out, as other trials of the block paid theirs at the same time
 -- share: of all the sweep's time
 with parts as (
     select
@@ -29,29 +30,17 @@ with parts as (
         ]) as part_s
     from records
     where status <> 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
-),
-
-summed as (
-    select
-        sweep_id,
-        part,
-        part in ('cold', 'calibration', 'steady') as measuring,
-        count(part_s) as trials,
-        median(part_s) as median_s,
-        coalesce(sum(part_s), 0) as total_s,
-        if(part = 'one_time', coalesce(sum(overlapped_s), 0), 0) as overlapped_s
-    from parts
-    group by sweep_id, part
 )
 
 select
     sweep_id,
     part,
-    measuring, -- whether the part measures the cell
-    trials, -- trials that had the part
-    median_s,
-    total_s,
-    overlapped_s, -- one_time left out, as other trials of the block paid theirs at the same time
-    total_s / sum(total_s) over (partition by sweep_id) as share -- noqa: RF04
-from summed
+    part in ('cold', 'calibration', 'steady') as measuring, -- whether the part measures the cell
+    count(part_s) as trials, -- trials that had the part
+    median(part_s) as median_s,
+    coalesce(sum(part_s), 0) as total_s,
+    if(part = 'one_time', coalesce(sum(overlapped_s), 0), 0) as overlapped_s,
+    total_s / sum(coalesce(sum(part_s), 0)) over (partition by sweep_id) as share -- noqa: RF04
+from parts
+group by sweep_id, part
 order by sweep_id asc, total_s desc, part asc

@@ -19,9 +19,7 @@ with found as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL
     where
         beside = '' and measure like '% time, ms'
         and state in ('plain', 'benchmark_later', 'benchmark_around_forward')
-    window same as (
-        partition by task, env_hash, software_hash, loop_kind, in_turns
-    )
+    window same as (partition by task, env_hash, software_hash, loop_kind, in_turns)
 ),
 
 figures as (

@@ -33,9 +33,7 @@ figures as (
     where measure = 'peak of reserved memory, MB'
     union all by name
     select
-        * replace (
-            'device ' || device_verdict || ', wall ' || wall_verdict as verdict_of_it
-        ),
+        * replace ('device ' || device_verdict || ', wall ' || wall_verdict as verdict_of_it),
         'launches' as condition,
         claim_outcome(measure, wall_verdict, wall_verdict <> device_verdict) as outcome
     from benchmarked
