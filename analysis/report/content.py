@@ -1,5 +1,6 @@
 """The content of a report, from one snapshot of a store; each of its tables answers a question."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeShare, Verdict
 
+DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_JOBS = 3000  # cells of a contrast whose jobs are computed: thrice as many take 20 s of CPU
 MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
 
@@ -99,7 +101,7 @@ def _compared(
     values = contrast.values()
     with database.pairs_held(**values):
         verdicts = Verdict.among(database, min_effect=min_effect, **values)
-        verdicts.sort(key=lambda verdict: verdict.ratio or float("inf"))
+        verdicts.sort(key=lambda verdict: rounded(verdict.ratio) or float("inf"))
         for row in [] if contrast.is_twins else BreakEven.among(database, **values):
             paybacks.setdefault(row.identity, {})[row.compute_cache] = row
         if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
@@ -136,7 +138,14 @@ def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[st
 
 def effect(ratio: float | None) -> float:
     """Return the size of an effect: the ratio or its inverse, whichever is larger; 0 if unknown."""
-    return max(ratio, 1 / ratio) if ratio else 0.0
+    return rounded(max(ratio, 1 / ratio)) or 0.0 if ratio else 0.0
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a number with DIGITS digits, null if it is not finite. Sums over threads differ in later digits, and with
+    them the order of equal rows would."""
+    is_known = value is not None and math.isfinite(value)
+    return float(f"{value:.{DIGITS}g}") if is_known else None
 
 
 def _own(database: Database, name: str, **values: Value) -> pa.Table:

@@ -10,9 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
-from itertools import compress
+from itertools import compress, count
 from string import Template
 from typing import Any
 
@@ -26,7 +26,7 @@ from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure
 from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
-from cudnn_sweep.analysis.report.sheets import SHOWN, Scalar, Sheet
+from cudnn_sweep.analysis.report.sheets import SHOWN, Row, Scalar, Sheet
 
 MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
@@ -46,13 +46,15 @@ def as_html(payload: Payload) -> str:
     libraries, script = _libraries(), "\n".join(map(text_of, SCRIPTS))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
+    jobs = payload.tables["jobs"]
+    sheets = {**payload.tables, "jobs": replace(jobs, answered=_shortened(jobs.answered))}
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
     tables = {
         name: _by_column(
             sheet, [column for column in sheet.columns if name not in LARGE or column in named]
         )
-        for name, sheet in payload.tables.items()
+        for name, sheet in sheets.items()
         if name != NOT_SHOWN
     }
     return Template(text_of("template.html")).substitute(
@@ -74,11 +76,30 @@ def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
     """Return different values and each row's index into them, None if all are equal; if most differ, all and None."""
-    places: dict[Scalar, int] = {}
-    of_rows = [places.setdefault(value, len(places)) for value in values]
-    if 2 * len(places) > len(values):
+    distinct = dict.fromkeys(values)
+    if 2 * len(distinct) > len(values):
         return values, None
-    return [*places], of_rows if len(places) > 1 else None
+    places = dict(zip(distinct, count(), strict=False))
+    return [*distinct], [*map(places.__getitem__, values)] if len(distinct) > 1 else None
+
+
+def _shortened(jobs: Sequence[Row]) -> list[Row]:
+    """Return jobs without the times between the first and last if all lie on one line, as most do."""
+    shortened = []
+    for job in jobs:
+        steps = [float(each) for each in job["steps"].split()]
+        ends = {name: _ends(steps, job[name]) for name in ("baseline_s", "candidate_s")}
+        shortened.append(job | ends)
+    return shortened
+
+
+def _ends(steps: Sequence[float], times: str) -> str:
+    listed = times.split()
+    seconds = [float(each) for each in listed]
+    slope = (seconds[-1] - seconds[0]) / ((steps[-1] - steps[0]) or 1)
+    line = [seconds[0] + slope * (each - steps[0]) for each in steps]
+    is_line = all(abs(a - b) < 1e-5 * b for a, b in zip(line, seconds, strict=True))
+    return f"{listed[0]} {listed[-1]}" if is_line and listed[2:] else times
 
 
 def figures() -> list[Figure]:

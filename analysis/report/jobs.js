@@ -3,14 +3,19 @@
 const STARTS = { container: "in a new container", warm: "on a warm machine" };
 const MOST_OPENED = 12; // cells; of more, those of each advice are folded
 const NO_DIFFERENCE = 0.02; // of the job's time, as `sweep query advice` has it
+const USUAL = "benchmark=false"; // PyTorch's own config, as a race names it
 const job = { steps: 20000, start: "container", cell: null };
 tables.curve = [];
 
 const numbers = (text) => (text ?? "").split(" ").map((each) => (each === "" || each === "nan" ? null : Number(each)));
 const between = (one, other, share) => (isMissing(one) || isMissing(other) ? null : one + (other - one) * share);
 
+// Times on a line are given as its two ends.
+const timesOf = (steps, times) => (times.length === steps.length ? times : steps.map((each) => between(...times, (each - steps[0]) / (steps.at(-1) - steps[0]))));
+
 for (const row of tables.jobs) {
   for (const name of ["steps", "baseline_s", "candidate_s", "ratio_low", "ratio_high"]) row[name] = numbers(row[name]);
+  for (const name of ["baseline_s", "candidate_s"]) row[name] = timesOf(row.steps, row[name]);
   row.advice = row.advice.split("|");
   row.verdict = tables.verdicts[row.answer];
 }
@@ -51,6 +56,8 @@ function shownTime(seconds) {
   return `${shownNumber(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
+const curveButton = (row, text) => buttonOf("cell", text, () => showCurve(row.cell));
+
 function jobTable(rows) {
   const sorted = rows.sort((one, other) => compare(one.job_ratio, other.job_ratio));
   const shown = sorted.map((row) => ({
@@ -63,9 +70,24 @@ function jobTable(rows) {
     ...["label", "advice", { field: "baseline_time", title: "job with the baseline" }, { field: "candidate_time", title: "with the candidate" }],
     ...[{ field: "saves", title: "candidate saves" }, { field: "job_ratio", title: "ratio" }, { field: "interval", title: "95% interval" }],
   ];
-  const firstCell = (row, text) => buttonOf("cell", text, () => showCurve(row.cell));
   const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name for its curve`;
-  return tableOf({ caption, columns, rows: shown, firstCell });
+  return tableOf({ caption, columns, rows: shown, firstCell: curveButton });
+}
+
+// The fastest config of each cell, and those that are not told apart from it.
+function raceTable(rows) {
+  const shown = grouped(rows, (row) => row.cell).map((ofCell) => {
+    const runs = ofCell.filter(({ advice }) => !["fails", "does not fit"].includes(advice));
+    const sides = [...ofCell.map((row) => [row.best, row.baseline_s]), ...runs.map((row) => [row.other, row.candidate_s])];
+    const [set, seconds] = sides.sort(([, one], [, other]) => compare(one, other))[0];
+    const beside = ofCell.filter((row) => row.best === set || row.other === set);
+    const usual = [...beside, ...ofCell].find((row) => row.other === USUAL)?.candidate_s;
+    const alike = beside.filter(({ advice }) => ["undecided", "no difference"].includes(advice)).map((row) => (row.best === set ? row.other : row.best));
+    const label = cells[ofCell[0].cell].label;
+    return { cell: ofCell[0].cell, label, set, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), alike: alike.join("; ") };
+  });
+  const columns = ["label", "set", { field: "time", title: "the job takes" }, { field: "usual", title: "with PyTorch's defaults" }, { field: "alike", title: "not told apart from" }];
+  return tableOf({ caption: `${shownNumber(job.steps)} steps, ${STARTS[job.start]}`, columns, rows: shown, firstCell: curveButton });
 }
 
 function showJobs() {
@@ -76,12 +98,14 @@ function showJobs() {
   const query = element("code", {}, contrast.jobs_query.replace("STEPS", job.steps).replace("START", job.start));
   const rows = tables.jobs.filter((row) => row.start === job.start && isShown(row.verdict)).map((row) => jobAt(row, job.steps));
   const unknown = verdicts.length - rows.length;
-  const missing = unknown ? [`${shownNumber(unknown)} without an answer for this start.`] : [];
-  if (!rows.length) return fill("job-answer", element("p", {}, ...missing, " ", query)), fill("job-list"), (tables.curve = []);
+  fill("job-query", unknown ? `${shownNumber(unknown)} without an answer for this start. ` : "", "Exact, with reasons: ", query);
+  if (!rows.length) return fill("job-answer"), fill("job-list"), (tables.curve = []);
   const tiles = grouped(rows, (row) => row.advice).sort((one, other) => other.length - one.length);
   const list = tiles.map((some) => element("li", { class: `tile advice-${some[0].advice.replace(" ", "-")}` }, element("strong", {}, shownNumber(some.length)), ` ${some[0].advice}`));
-  fill("job-answer", element("ul", { class: "tiles", "aria-label": "Cells by advice" }, ...list), element("p", { class: "quiet" }, ...missing, " Exact, with reasons: ", query));
-  fill("job-list", ...(rows.length <= MOST_OPENED ? [jobTable(rows)] : tiles.map((some) => lazily([`${shownNumber(some.length)} cells: ${some[0].advice}`], () => [jobTable(some)]))));
+  const isRace = Boolean(rows[0].best);
+  fill("job-answer", isRace ? raceTable(rows) : element("ul", { class: "tiles", "aria-label": "Cells by advice" }, ...list));
+  const isOpened = rows.length <= MOST_OPENED && !isRace;
+  fill("job-list", ...(isOpened ? [jobTable(rows)] : tiles.map((some) => lazily([`${shownNumber(some.length)} ${isRace ? "comparisons" : "cells"}: ${some[0].advice}`], () => [jobTable(some)]))));
   const known = rows.some((row) => row.cell === job.cell) ? job.cell : largest(rows).cell;
   setCurve(known);
 }

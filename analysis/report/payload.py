@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.results.verdicts import (
     payback,
 )
 from cudnn_sweep.analysis.store.schema import axes
-from cudnn_sweep.analysis.words import change, counted, duration, number, percent
+from cudnn_sweep.analysis.words import change, counted, duration, listed, number, percent
 
 WARNINGS = (
     "throttled",
@@ -172,9 +172,12 @@ def cost(content: Content) -> str:
     trials = sum(cell.trials for cell in content.cells)
     gpus = ", ".join(sorted({cell.gpu for cell in content.cells}))
     share = f", {percent(measuring_s / total_s)} of it measuring" if total_s else ""
+    known = content.environments["commits"].to_pylist()
+    commits = sorted({commit[:7] for names in known for commit in names or ()})
+    pooled = f" Commits {listed(commits)} of cudnn-sweep are judged as one." if commits[1:] else ""
     return (
         f"What it cost: {counted(trials, 'trial')} in {counted(content.sweeps.num_rows, 'sweep')}, "
-        f"{duration(total_s)} of {gpus}{share}."
+        f"{duration(total_s)} of {gpus}{share}.{pooled}"
     )
 
 

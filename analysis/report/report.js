@@ -132,7 +132,8 @@ function showWords() {
   const contrast = report.contrasts[chosen.contrast];
   const sentences = (contrast?.sentences ?? []).map((each) => element("p", {}, each));
   const more = sentences.splice(FIRST_SENTENCES);
-  fill("words", element("p", { class: "headline" }, contrast?.headline ?? report.nothing), ...sentences, ...(more.length ? [folded("More", more)] : []));
+  byId("headline").textContent = contrast?.headline ?? report.nothing;
+  fill("words", ...sentences, ...(more.length ? [folded("More", more)] : []));
   byId("cost").textContent = report.cost;
   const left = [...(contrast?.left_out ?? []), ...report.left_out];
   const warned = report.warnings.length ? [element("h2", {}, "Warnings"), list(report.warnings)] : [];

@@ -3,14 +3,13 @@
 In a row, `cell` is an index into the table `cells`, and `contrast` is an index into the contrasts.
 """
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS, ReportCell
-from cudnn_sweep.analysis.report.content import Content, JudgedCell
+from cudnn_sweep.analysis.report.content import Content, JudgedCell, rounded
 from cudnn_sweep.analysis.results.verdicts import CACHES, CellKey, payback
 from cudnn_sweep.analysis.words import cudnn_version
 
@@ -18,7 +17,6 @@ Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = dict[str, Any]
 
 PLAIN = {str, int, bool, type(None)}  # types of values that are JSON as they are
-DIGITS = 6  # of a number in the file: more than any measurement has
 OF_JOB = (*VERSIONS, "other_settings", "loop_kind", "in_turns", "contrast")
 MOST_FAILURES = 200  # most failures listed; all are counted
 SHOWN = {
@@ -87,10 +85,10 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 def plain(value: object) -> Scalar:
     """Return a value for JSON: NaN and infinity as null, lists and other types as text."""
+    if isinstance(value, float):
+        return rounded(value)
     if value is None or isinstance(value, (str, int)):
         return value
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     if isinstance(value, list):
@@ -125,6 +123,8 @@ def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple
 
 def _verdict(about: Row, judged: JudgedCell) -> Row:
     row = vars(judged.verdict) | about | {"verdict": judged.verdict.wall_verdict}
+    other, _, best = judged.verdict.other_settings.partition(" beside ")
+    row |= {"best": best or None, "other": other if best else None}  # of a race
     for cache in CACHES:
         paid = judged.paybacks.get(cache)
         row[f"{cache}_payback"] = payback(paid) if paid else None

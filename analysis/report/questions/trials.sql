@@ -32,4 +32,4 @@ select -- noqa: ST06
     message
 from records
 where status <> 'raced_out' and list_contains(string_split($cell_ids, ','), cell_id)
-order by cell_id, env_hash, software_hash, started_at, trial_id
+order by cell_id, env_hash, software_hash, workload_hash, started_at, sweep_id, trial_id

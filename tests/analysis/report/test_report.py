@@ -15,6 +15,7 @@ from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import (
     _libraries,
+    _shortened,
     as_html,
     as_json,
     as_markdown,
@@ -147,6 +148,7 @@ def test_what_a_failed_trial_printed_is_on_no_page(store: Store) -> None:
     with open_database(store) as database:
         assert database.ask("failures")["last_output"].to_pylist() == ["KEY=5f3a"]
     content = _payload(store)
+    assert "Commits" not in content.cost
     page, text = as_html(content), as_markdown(content)
     assert "it is wrong" in page
     assert "KEY=5f3a" not in page + text
@@ -180,6 +182,30 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
         "sweep query \"select * from records where cell_id = 'CELL'\" --results "
     )
     assert len(as_html(found).encode()) < 1_200_000
+
+
+@pytest.mark.slow
+def test_equal_rows_keep_one_order_and_commits_with_one_mark_are_named(store: Store) -> None:
+    """Sums over threads end in other digits each time; a trial_id repeats in each sweep."""
+    for problem, more_ms in {"a": 1e-9, "b": 0.0, "c": 1e-9}.items():
+        for sweep, commit in {"late": "d" * 40, "early": "e" * 40}.items():
+            changes = {"problem": problem, "sweep_id": sweep, "commit": commit}
+            pair = make_pair(0, 10.0, 8.0 + more_ms, **changes)
+            store.write(*(in_cell(record, problem) for record in pair))
+    found = _payload(store)
+    assert _column(found, "verdicts", "cell") == [0, 1, 2]
+    assert _column(found, "trials", "sweep_id") == ["early", "late"] * 6
+    assert found.cost.endswith(" Commits ddddddd and eeeeeee of cudnn-sweep are judged as one.")
+
+
+def test_times_on_a_line_are_given_by_their_ends() -> None:
+    job = {
+        "steps": "100 200 500",
+        "baseline_s": "1.00001 2 5",
+        "candidate_s": "1 2 4",
+        "start": "warm",
+    }
+    assert _shortened([job]) == [job | {"baseline_s": "1.00001 5"}]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.report.content import gather
 from cudnn_sweep.analysis.report.delivery import as_html, figures
 from cudnn_sweep.analysis.report.payload import Payload, payload
-from cudnn_sweep.analysis.results.contrast import Contrast
+from cudnn_sweep.analysis.results.contrast import RACE, Contrast
 from cudnn_sweep.analysis.store.store import Store, open_store
 from tests.analysis.conftest import in_cell, make_pair
 from tests.analysis.report.conftest import Browser
@@ -82,8 +82,40 @@ def test_the_first_screen_has_the_answer_and_what_to_set(page: Browser) -> None:
     assert page.text(".headline").startswith(
         "benchmark: false → true: 4 of 4 cells decided (helps in 2"
     )
-    assert page.evaluate("document.querySelector('#job-list').getBoundingClientRect().top < 800")
     assert page.text(".tile.helps") == "2 ◀ helps"
+    for width, height in ((1280, 800), (390, 844)):
+        page.resize(width, height)
+        first = "document.querySelector('#job-list tbody td').getBoundingClientRect().bottom"
+        assert page.evaluate(f"{first} < {height}")
+    assert page.evaluate("document.querySelector('#job-steps').value") == "20000"
+
+
+def test_a_printed_table_of_every_cell_ends_at_the_paper_s_edge(page: Browser) -> None:
+    page.resize(700, 1000)  # A4 without its margins
+    page.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert page.count("#cell-table thead th") == 13
+        assert page.evaluate("document.querySelector('#cell-table .scrolls').scrollWidth") == 700
+    finally:
+        page.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_race_names_the_config_to_set(browser: Browser, tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "results"))
+    for block in range(4):
+        cache = {"compute_cache": "empty" if block < 2 else "warm"}
+        off, on = make_pair(block, 10.0, 5.0 + block / 1000, **cache)
+        both = replace(on, trial_id=f"both-{block}", deterministic=True, steady_wall_ms=5.002)
+        store.write(off, on, both)
+    with open_database(store) as database:
+        content = gather(database, [store.location], [RACE], 0.03)
+    file = tmp_path / "report.html"
+    file.write_text(as_html(payload(content)))
+    browser.open(file)
+    row = "[...document.querySelectorAll('#job-answer tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    assert browser.evaluate(row) == [
+        ["vgg_256_56", "benchmark=true", "101 s", "3 min 21 s", "benchmark=true deterministic=true"]
+    ]
 
 
 def test_a_name_that_attacks_is_shown_and_does_nothing(page: Browser) -> None:
