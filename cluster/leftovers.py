@@ -1,4 +1,4 @@
-"""Temporary folders. A process locks its folder, so a killed process leaves it unlocked."""
+"""Temporary folders, each locked by its process. A killed process leaves its folder unlocked."""
 
 import fcntl
 import glob

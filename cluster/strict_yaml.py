@@ -100,7 +100,7 @@ class Document:
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
-        """Return the value at a key path, an empty mapping if missing or null. Raises LaunchFileError."""
+        """Return the value at a key path; if missing or null, an empty mapping. Raises LaunchFileError."""
         mistakes = {
             key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
         }
@@ -240,7 +240,7 @@ def read_strict_text(text: str, name: str, model: type[M]) -> M:
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
-    """Read the value at a key path, an empty mapping if missing, as a model. Raises LaunchFileError."""
+    """Read the value at a key path as a model; if missing, an empty mapping. Raises LaunchFileError."""
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:

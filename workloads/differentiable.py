@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap autograd's entry points: `grad`, and `backward`, which Tensor.backward calls too."""
+    """In the block, wrap autograd's `grad` and `backward`, which Tensor.backward calls."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

@@ -41,7 +41,7 @@ def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
 
 
 def lay_out_parameter(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
-    """Return `tensor`, a parameter, with the strides of a parameter in `layout`."""
+    """Return the parameter laid out by `layout`; under `weights`, channels_last."""
     return lay_out(tensor, "channels_last" if layout == WEIGHTS else layout)
 
 
@@ -63,7 +63,7 @@ def in_force(tensor: "torch.Tensor") -> str:
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
     """Return whether torch's C++ `suggest_memory_format` gives channels_last; if ambiguous, False.
 
-    The version of that function in torch's Python would import all of sympy.
+    Torch's Python version of that function would import all of sympy.
     """
     if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
         return False

@@ -1,4 +1,4 @@
-"""Warnings about measured times: all names that there are, and what to do about each."""
+"""Warnings about measured times: the name of each, and what to do about it."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ WarningName = Literal[
 ]
 
 OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused", "not_finite", "diverged")
-"""Warnings caused by a suite, a workload or a model: they are printed at once."""
+"""Warnings caused by a suite, workload or model, which are printed at once."""
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "

@@ -129,7 +129,7 @@ class Context:
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return random numbers as a convolution output's gradient, in autocast's type and the weights' layout."""
+        """Return a random gradient of a convolution's output, in autocast's type and the weights' layout."""
         import torch
 
         kind = self.precision.torch_dtype()
@@ -171,7 +171,7 @@ class TimedStep:
     has_parameters: bool = True
     """False: the model has no parameters, so the trial fails if the step runs no operation either."""
     capturable: bool = True
-    """False: no CUDA graph holds the step, as several threads or a compiler's graphs launch it."""
+    """False: no CUDA graph can hold the step, which several threads or a compiler's graphs run."""
     as_written: Callable[[Any], Any] | None = None
     """Runs the step without compiler or CUDA graph, so that each operation can be seen; None: `run` does so."""
 

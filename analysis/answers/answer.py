@@ -93,7 +93,7 @@ class Answer:
     state: State
     headline: str
     paste: Sequence[str] = ()
-    """Lines to paste."""
+    """Lines of code to paste."""
     sections: Sequence[Section] = ()
     commands: Sequence[tuple[str, str]] = ()
     """Commands to type next: for each its purpose, then the command."""

@@ -65,7 +65,7 @@ class Comparison:
     a: NamedSide
     b: NamedSide
     rows: pa.Table
-    """One or more rows for each pair of cell and config; the largest change of time is first."""
+    """One or more rows for each pair of cell and config; the largest change in time is first."""
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Return the versions to compare, by part of SOFTWARE with several versions on a side."""
+        """Return versions to compare (one or two) for each SOFTWARE part that has several on a side."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]

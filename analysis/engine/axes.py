@@ -54,7 +54,7 @@ create or replace macro cell_labels() as table
 select cell_id, columns(axis_names()), gpu, cell_order
 from named_cells();
 
--- One row a cell: its value on `axis`, whether that is the usual one, a hash of all else but the GPU.
+-- One row a cell: its value on `axis`, whether it is usual, and a hash of the rest except the GPU.
 create or replace macro cell_tasks(axis) as table
 select
     cell_id,

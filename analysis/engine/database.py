@@ -75,7 +75,7 @@ warnings.filterwarnings(
 )
 HINTS = {  # about columns that people look for in `records`
     "cell": "is made of workload, problem, input_shape, ...: select those, or cell_id",
-    "throttled": "is one of the texts of warnings: list_contains(warnings, 'throttled')",
+    "throttled": "is a text in the list `warnings`: list_contains(warnings, 'throttled')",
     "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
 }
 NO_FILES = (
@@ -119,7 +119,7 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows if at most HELD_ROWS; many questions then take less time. Columns in UNHELD become null."""
+        """Copy the rows unless there are over HELD_ROWS; many questions are then faster. UNHELD columns become null."""
 
         def copy() -> None:
             self._show_records()
@@ -207,7 +207,7 @@ class Database:
         return not is_of_question and any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view `records`, one row for each trial. The view filters if a trial has several.
+        """Make the view `records`, one row for each trial, even if several rows are stored.
 
         A small store is copied into a table: otherwise each mention of `records` in a question
         reads the files again, and planning takes longer than answering. The table of a finished
@@ -261,8 +261,8 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the stored rows. If there are only loose rows, or only part files, it scans only
-        these. One scan less makes planning a third shorter."""
+        """Return a SELECT of the stored rows, without a scan of loose rows or part files if there are none: one
+        scan less makes planning a third shorter."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -365,7 +365,7 @@ def _part_files(snapshot: Snapshot) -> Files | None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is small. Planning then takes most of the time; idle threads add a sixth."""
+    """Return whether the store is so small that planning takes most of the time, and one thread is best."""
     return snapshot.rows <= FEW_ROWS
 
 

@@ -1,4 +1,4 @@
-"""The meaning of each column in a question's answer. The first of these that explains it counts: the
+"""The meaning of each column in a question's answer, from the first of these that has it: the
 question's head, SHARED, `records`, ENDS, SIDES (the same column of the other side)."""
 
 import re
@@ -25,7 +25,7 @@ SHARED = {
     "at_most": "most blocks that the sweep may run; null if their number was fixed",
     "block_s": "mean time of one block of the cell, seconds",
     "blocks_needed": "further blocks that decide in four of five cases; if that is unknown, the "
-    "blocks that are missing to three; null above 1,000",
+    "further blocks that make three; null above 1,000",
     "error_share": "share of the error that this look may spend; 1 if the number of blocks is fixed",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
@@ -45,7 +45,7 @@ SHARED = {
     "disabled, or none without CUDA",
     "baseline_peak_reserved_bytes": "most that PyTorch's allocator reserved in a trial of the baseline",
     "baseline_steady_reserved_bytes": "most that was reserved while the baseline's loop was timed",
-    "baseline_results": "number of the baseline's different results, at equal inputs and weights",
+    "baseline_results": "number of different results of the baseline, at equal inputs and weights",
     "blocks_with_same_bits": "paired blocks in which baseline and candidate computed the same bits",
     "reproducibility": "whether the candidate's bits repeat: already (as the baseline's do), gained, "
     "not gained or lost; null if either has fewer than two processes whose bits are known",
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the side whose columns' meanings it shares, and a text that replaces them, or None."""
+"""For each side: a side whose columns have the same meanings, and a text that replaces these, if any."""
 ENDS = {"low": "lower", "high": "upper"}
 
 

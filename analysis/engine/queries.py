@@ -106,9 +106,9 @@ class NamedQuery:
     sql: str
     parameters: tuple[QueryParameter, ...]
     notes: str
-    """The head's other lines, verbatim."""
+    """The head's free text: what a row is, what a verdict means."""
     columns: Mapping[str, str]
-    """The meaning of each column that the head explains."""
+    """The meaning of each column that the SQL's comments explain."""
     terminal: tuple[str, ...] = ()
     """Columns that a terminal shows, with the marks that marked.py reads; empty for all columns."""
     none: str | None = None
@@ -153,7 +153,7 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return SQL by name in `part_names`: a .sql file, or a .toml's `text` filled in from one table."""
+    """Return the SQL of each of `part_names`: a .sql file, or a .toml's `text` with one of its tables filled in."""
     folder = files("cudnn_sweep.analysis").joinpath("sql")
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), folder.iterdir()):

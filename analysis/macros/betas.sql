@@ -1,7 +1,7 @@
 -- Quantiles of beta distributions. `tails` names a table with p, a and b. Rows with a or b of 0
--- get no `quantile`; in all others both must be at least 1. The density over the angle whose
--- squared sine is beta-distributed is smooth: it is summed in 400 steps, the last one cut (within
--- 2e-4 of scipy).
+-- are left out; in all others both must be at least 1. The density over the angle whose squared
+-- sine is beta-distributed is smooth: it is summed in 400 steps, the last in part. Results are
+-- within 2e-4 of scipy.
 create or replace macro beta_quantiles(tails) as table
 with steps as (
     select

@@ -48,8 +48,8 @@ create or replace macro unusual_among(settings) as array_to_string(
 -- Whether errata ban one engine, such as ConvFwd:5.
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
--- One row a config: settings as text, value of `flag`, other settings. Unknown flags raise. For
--- `ban`: whether one engine is banned, null for other errata. For `frozen`: whether it has errata.
+-- One row a config: settings as text, value of `flag`, other settings. Unknown flags are errors.
+-- `ban` is yes if one engine is banned, null for other errata; `frozen` is yes if there are any.
 create or replace macro configs(flag) as table
 with distinct_configs as (
     select distinct columns(['config', 'twin'])

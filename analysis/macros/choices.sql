@@ -1,4 +1,4 @@
--- What a step chose, as lists of names.
+-- Kernels and engines of a step, as lists of names.
 
 create or replace macro convolution_kernels(kernels) as list_transform(
     list_filter(kernels, lambda kernel: kernel.kind = 'convolution'), lambda kernel: kernel.name

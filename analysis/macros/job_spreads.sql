@@ -1,6 +1,6 @@
 -- How far a whole job's ratio may be off: for mean times, and for `of_runs` runs of each config.
 
--- Half the width of an interval, from its measured half width and a known variance.
+-- Half the width of an interval: `measured_half`, widened by a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
@@ -11,7 +11,7 @@ create or replace macro moderated(measured, blocks, elsewhere) as
 
 -- One row a job. `jobs`, `starts` and `blocks` name tables of jobs_weighed.
 create or replace macro job_spreads(jobs, starts, blocks, of_runs) as table
--- standard errors of the ratio's logarithm, by source: of its mean, and of a single run about it
+-- standard errors of the ratio's logarithm, by source: of the mean, and of a single run about it
 with parts as (
     select
         wholes.whole,

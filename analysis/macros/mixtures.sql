@@ -6,7 +6,7 @@
 -- and `se` are those of all blocks, whatever their choices.
 --
 -- Blocks may agree by luck, so one degree of freedom is added: from `elsewhere`, the scatter of
--- other cells' blocks, or from `error`, that of a block's own rounds, if this is larger. If two
+-- other cells' blocks, or `error`, that of a block's own rounds, whichever is larger. If two
 -- choices lie 3% or more apart, nothing is added. If there are several values of `origin` (host and
 -- launch of a CPU-bound loop), DerSimonian and Laird's variance between them is added.
 --
@@ -62,7 +62,7 @@ origins as (
     select
         columns(['cell', 'clock']),
         count(*) as origins,
-        sum(blocks * blocks) / sum(blocks) as alike, -- mean number of blocks of a block's origin
+        sum(blocks * blocks) / sum(blocks) as alike, -- blocks of an origin, mean over blocks
         sum(squares) as squares,
         sum(blocks * mean ** 2) - sum(blocks * mean) ** 2 / sum(blocks) as apart
     from by_origin
@@ -230,7 +230,7 @@ select
     ) as se_high
 from estimated;
 
--- Ratios by choice in words; null if no two are as far apart as `small`, a logarithm.
+-- Ratios by choice in words; null if no choice has half the blocks or all are within `small` (log).
 create or replace macro in_choices(choices, blocks, most_alike, usual, others, small) as case
     when
         choices > 1 and 2 * most_alike >= blocks

@@ -1,4 +1,4 @@
--- What came of a cell's trials under two configs: failures, results that differ, time of a block.
+-- Outcomes of a cell's trials under two configs: out of memory, different results, time of a block.
 
 create or replace macro outcomes_of(flag, from_value, to_value, of_sweep) as table
 with trials as (

@@ -9,7 +9,7 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
         lambda each: log_ratio(each[1], each[3])
     );
 
--- Whether device times of sources `a` and `b` can be compared: they are equal, or both are graphs.
+-- Whether device times can be compared: their sources `a` and `b` are equal, or both are graphs.
 create or replace macro of_one_clock(a, b) as
     a is not distinct from b or (contains(a, 'graph') and contains(b, 'graph'));
 
@@ -235,7 +235,7 @@ inner join reasons
 -- unpaired (one failed or is missing). A pair is doubtful if a trial shared its GPU, or both were
 -- throttled. If only one was throttled, its setting may be the cause, so to leave the pair out
 -- would choose blocks by their outcome. The blocks of one verdict have one `judged_cell`. These are
--- null: device times of two kinds, `compute_cache` if the two trials met different states, and
+-- null: device times of two sources, `compute_cache` if the two trials met different states, and
 -- `choice`, the kernels of both, if unknown. Cold costs are over the shapes that both trials met.
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
@@ -313,8 +313,8 @@ window here as (partition by kinds.place);
 -- 4. The same rows with what a verdict rests on besides times. `share`: the share of the error that
 -- this look spends; over several sweeps, the mean over blocks. If more blocks may come (`is_over`
 -- is false, or null in an unfinished sweep), those after the last look wait (`waits`) and are not
--- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`: `block_variance`, as
--- if CPU-bound if that is unknown; `device_elsewhere`: never CPU-bound. `origin`: host and launch.
+-- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`: `block_variance`, a
+-- CPU-bound loop's if unknown; `device_elsewhere`: never a CPU-bound one's. `origin`: host, launch.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -369,9 +369,9 @@ select
 from looked
 window cell as (partition by judged_cell);
 
--- Sweeps in which a block resembles the block before: lag-1 products of log ratios of a cell's
--- first and last config, in units of its scatter, exceed chance at a level of 5%. Of n independent
--- blocks their sum has the mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+-- Sweeps in which a block resembles the block before: lag-1 products of log ratios (a cell's last
+-- config over its first, in units of its scatter) exceed chance at 5%. For n independent blocks the
+-- sum of products has the mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
 create or replace macro resembling_sweeps(of_sweep) as table
 with blocks as (
     select

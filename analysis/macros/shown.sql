@@ -1,6 +1,6 @@
 -- The verdict that is shown, in words, and the reason if there can be no effect.
 
--- Why a setting cannot have mattered; null if it could or if unknown. `benchmark`: that setting, if
+-- Why a setting cannot have mattered; null if it could or if unknown. `benchmark`: its value, if
 -- not the flag. `convolved`, `others`, `searched`: whether cuDNN ran convolutions, other operations
 -- or (by its log) a search; null if unknown. `miopen`: whether MIOpen ran convolutions, on ROCm.
 create or replace macro no_effect_reason(

@@ -142,8 +142,8 @@ inner join groups as c
 
 -- Two sides, b and c: `pairs` names a table of `group_pairs`, `trials` one of `grouped`. One row a
 -- pair: the geometric means of both sides, and c over b by `judged`, from two or more common blocks
--- (`is_paired`), else from each side's processes. Of open loops only as many steps count as
--- every process made. Device columns are null unless device times are from one source.
+-- (`is_paired`), else from each side's processes. In open loops only steps that every
+-- process made count. Device columns are null unless device times are from one source.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
     select

@@ -20,8 +20,8 @@ select
 from query_table(pairs)
 where is_counted;
 
--- 3. One row a cell and set of other settings that has blocks of both sides: their counts, means of
--- times, most bytes, bits and warnings. Nothing here is tested.
+-- 3. One row a cell and set of other settings that has blocks of both sides: block counts, mean
+-- times, peak memory, bits and warnings. Nothing here is tested.
 create or replace macro cells_of(pairs) as table
 select
     judged_cell as cell,

@@ -1,7 +1,7 @@
 -- Common claims about torch.backends.cudnn, beside the figures of a store.
 
--- Whether a figure agrees with a claim: as `holds` says, once its verdict is decided. Device time,
--- and a figure without `holds`, decide nothing. Results of processes are counted, without a test.
+-- Whether a figure agrees with a claim: as `holds` says; for wall time and memory, once the verdict
+-- is decided. Device times, and figures without `holds`, give null. Counts of results have no test.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when

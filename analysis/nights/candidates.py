@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether the change is new, or a waiting word; gains and news are not. New ones are measured again."""
+        """Return whether fresh trials measure the change: if new, or a waiting word, and neither a gain nor news."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -110,7 +110,7 @@ class Screened:
 
 def screen_all(history: History, memory: Memory) -> Screened:
     """Screen each series. On new software's first night, waiting and refuted findings are measured
-    again. On other nights refuted numbers stay refuted, and so do words with `is_drawn`."""
+    again. On other nights refuted numbers, and words of metrics with `is_drawn`, stay refuted."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -241,8 +241,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return the first night of a change. Suspect nights before new software do not count if their
-    value is nearer to the usual one than to that of the new software."""
+    """Return the index of a change's first night. If values before new software are nearer to `before` than
+    to those after it, the change begins with that software."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -259,7 +259,7 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences between the two softwares that took turns; None if only one was measured."""
+    """Differences between the softwares that took turns; None if only one ran or a word has another cause."""
     wall: Confirmation | None = None
     """For a series of device times, the judgement of wall times from the same pairs."""
 
@@ -314,7 +314,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a word; software is the cause if the last good software still gives the old word."""
+        """Judge a Category's word; software is the cause if the last good one still gives the old word."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)

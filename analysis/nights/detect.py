@@ -5,7 +5,7 @@
    Control Handbook, 1956) on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
    software (for times: with new kernels) tonight alone suffices, if it is far beyond every night before.
    The screen should miss little and may err: only confirmed candidates are reported.
-2. **Screen words.** A word is a candidate if it is rare among the nights before. The chance of
+2. **Screen words**, values of a Category. A word is a candidate if rare among the nights before. The chance of
    a new word is about the share of words seen once (Good 1953). If it is high, a search's words are no candidates.
 3. **Confirm by fresh pairs** (`confirm`): two softwares take turns, so that what the night does to both cancels.
    The pairs' log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may
@@ -62,7 +62,7 @@ OFTEN = 0.5  # a failure is news for as long as most nights had none
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Past:
-    """Earlier nights with which each series is compared, and the range they make usual."""
+    """Earlier nights with which each series is compared, and their range of usual values."""
 
     logs: Array
     """Logarithms of the values on these nights; NaN for all other nights."""
@@ -116,7 +116,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return the start of each candidate's bad nights, with single fine nights among them. Skip the oldest."""
+    """Return the start of each candidate's bad nights, which one fine night does not end. Skip the oldest."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -183,7 +183,7 @@ def screen_words(
     the two nights before must have an unusual word, too.
 
     `softwares`: the software of each night. With `metric.is_news`, the newest software's first word is
-    usual. With `is_drawn`, no word is a change if one software had two, or with under LATELY nights.
+    usual. With `is_drawn`, no word is a change if one software had two, or there are under LATELY nights.
     """
     words = [
         (place, value)
@@ -323,7 +323,7 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change by the month before; FEWEST_NIGHTS or more such nights also by the first month.
+    """Judge the nights since a change by the month before; if FEWEST_NIGHTS or more, also by the first month.
 
     If pinned, judge only by the first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
     """
@@ -344,8 +344,8 @@ def confirm_by_nights(
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
     """Judge the nights since a change (no NaN) by two or more before it, as logs along the last axis.
 
-    The null hypothesis is no change. A test against the least effect needs a month to confirm 5% at 2% noise.
-    But the median night must show the least effect; one night alone must be far off.
+    The null hypothesis is no change: a test against the least effect would need a month to confirm 5% at 2% noise.
+    Still, the median night must show the least effect; one night alone must be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)

@@ -41,7 +41,7 @@ class Memory:
     """What tonight needs to know of earlier nights: findings, spans to leave out, acceptances."""
 
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night, with members, but without news and accepted findings."""
+    """Findings of the last measured night, with shared ones' members, without news and accepted ones."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """For each series, the newest acceptance among those that hold tonight."""
@@ -159,7 +159,7 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began near night `most`, as most did. `since`, `most`: indices of nights.
+    """Return which findings began near night `most`, on which most did. `since`, `most`: indices of nights.
 
     `is_alone`: which findings were alerts of their own; these must begin within NIGHTS_APART.
     `may_creep`: whether other findings may begin one after another, over many nights.
@@ -208,7 +208,7 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a finding that all of `finding`'s last machine may share.
+    """Return the key of a shared finding of the machine that last showed `finding`.
 
     None if the finding cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
     """

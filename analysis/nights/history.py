@@ -99,7 +99,7 @@ class History:
     series: tuple[Series, ...]
     """The series of tonight's hardware."""
     is_pinned: bool = False
-    """Whether the first night is a pinned baseline: later nights are compared with its month."""
+    """Whether the first night is a pinned baseline: later nights are compared with the first month."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """The workload_hash by (sweep_id of a night, env_hash, cell_id), for workloads of the user's own."""
     machines: tuple[Machine, ...] = ()
@@ -365,7 +365,7 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return, for each cell, whether it was present or missing on each night.
 
-    On a cut or whole night no cell is missing: it was not reached in time, or it has left the suite.
+    On a cut or whole night no absent cell is `missing`: it was not reached in time, or has left the suite.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

@@ -74,7 +74,7 @@ class Machine:
     cpu_model: str | None
     trials: int
     matmul: float | None
-    """Speed of the matrix product that calibrates the GPU / median speed on the nights before."""
+    """Speed of the calibrating matrix product, as a ratio to its median on the nights before."""
     copy: float | None
     """The same ratio for the calibration's copy in device memory."""
 
@@ -131,7 +131,7 @@ class NightOutcome:
     new_baseline: str | None = None
     """Reason for which a new baseline starts; None if the nights before count."""
     versions: tuple[Version, ...] = ()
-    """Changes of software since the baseline, oldest first, to be marked in the histories."""
+    """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
     """Nights of confirmed changes that nobody accepted, those in earlier outcomes included."""
     accepted: tuple[Acceptance, ...] = ()

@@ -137,7 +137,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels if another finding names them, and of bits if kernels changed."""
+    """Leave out news of kernels that another finding names, and of output bits if kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}

@@ -28,7 +28,7 @@ class JudgedCell:
     label: str
     """Name of the cell, unique among the verdicts of the contrast."""
     line: str
-    """The same without GPU and versions: cells that differ in these alone have one line in a chart."""
+    """`label` without GPU and versions: cells that differ in these alone have one line in a chart."""
     paybacks: Mapping[str, BreakEven]
     """Break-even points, by whether the compute cache is empty or warm; none for A/A pairs."""
     jobs: Sequence[Mapping[str, Any]] = ()

@@ -75,7 +75,7 @@ def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return different values and each row's index into them, None if all are equal; if most differ, all and None."""
+    """Return distinct values and each row's index (None if all are equal); if most values differ, all and None."""
     distinct = dict.fromkeys(values)
     if 2 * len(distinct) > len(values):
         return values, None

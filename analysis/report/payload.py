@@ -130,7 +130,7 @@ def _left_out(content: Content) -> list[str]:
     reasons = [f"{total} did not end well: {failed}."] if failed else []
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
     not_begun = _not_begun(content)
-    cells = f", those of {counted(not_begun, 'cell')} without a block included" if not_begun else ""
+    cells = f" ({counted(not_begun, 'cell')} without any block)" if not_begun else ""
     gap = f"{counted(lacking, 'trial')} planned and not recorded{cells}: launch again to resume."
     reasons += [gap] if lacking > 0 else []
     reasons += [f"A damaged file: {path}." for path in content.torn_files]
@@ -144,7 +144,7 @@ def _not_begun(content: Content) -> int:
 
 
 def sentences(compared: Compared) -> list[str]:
-    """Return sentences: failures, largest gain and loss, blocks to add, why no effect."""
+    """Return sentences on failures, largest gain and loss, blocks to add and impossible effects."""
     by_verdict = defaultdict(list)
     for cell in compared.cells:
         by_verdict[cell.verdict.wall_verdict].append(cell)
@@ -198,7 +198,7 @@ def _failing(judged: JudgedCell) -> str:
     return (
         f"{judged.cell.label} fails with the candidate in {verdict.candidate_failed} of "
         f"{verdict.blocks + verdict.unpaired_blocks} blocks, with the "
-        f"baseline in {verdict.baseline_failed}: `sweep query failures` says how."
+        f"baseline in {verdict.baseline_failed}: `sweep query failures` lists them."
     )
 
 

@@ -17,7 +17,7 @@ LINES_SHOWN = 5
 CACHES = ("empty", "warm")
 
 CellKey: TypeAlias = tuple[str, str, str, str | None]
-"""Hashes of cell, hardware, software and, if the cell has it, user code; its trials share all of them."""
+"""Hashes of a row's cell, hardware, software and user code; the last is None without user code."""
 
 
 class OfCell(AnswerRow):
@@ -71,13 +71,13 @@ class RaceState(ContrastState):
 
 class GpuSpeed(AnswerRow):
     """The speed of one GPU at copying or a matmul; `finding`: slow, fast, differs, alike or alone.
-    GPUs with the first three findings come first; within a model, slower GPUs come first."""
+    Slow, fast and differing GPUs come first; within a model, slower GPUs come first."""
 
     question = "slow_gpus"
 
 
 class Surroundings(AnswerRow):
-    """One host with one hardware and software: what ran there, and how many trials are doubtful."""
+    """What ran on one host with one set of hardware and software, and how many trials are doubtful."""
 
     question = "environment"
 
@@ -138,7 +138,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return what a launch gives open cells with under three blocks, and how long it takes; None without such cells."""
+    """Return how long a launch takes to give each open cell its third block; None if no open cell lacks one."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -150,7 +150,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield how many more blocks decide the open cell that needs fewest; cells with under three are left out."""
+    """Yield how many more blocks decide the open cell that needs fewest, among those with three blocks or more."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"

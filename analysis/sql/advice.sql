@@ -11,12 +11,12 @@
 --     ratio[mean_ratio_low mean_ratio_high], break_even_steps
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- Two rows a cell: the start that $state asks for, then the other one. A job's time is that of its
--- process after imports and building the model; docs/your-model.md (What the answer rests on) has
--- its parts and intervals. Advice follows the interval of the mean ratio at this look's share of
--- the error: on or off if it excludes 1; no difference if its 90% interval is within $difference of
--- 1, or the setting cannot matter; does not fit if the candidate runs out of memory, or beyond
--- $memory_limit_gib; fails if a config fails in other ways in more blocks (Fisher's exact test).
+-- Two rows a cell: the start that $state asks for, then the other one. A job's time begins
+-- after imports and building the model; docs/your-model.md (What the answer rests on) has its parts
+-- and intervals. Advice follows the interval of the mean ratio at this look's share of the error:
+-- on or off if it excludes 1; no difference if its 90% interval is within $difference of 1, or the
+-- setting cannot matter; does not fit if the candidate runs out of memory or needs more than
+-- $memory_limit_gib; fails if one config fails in other ways in more blocks (Fisher's exact test).
 select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),
     $field || ': ' || $baseline || ' → ' || $candidate as contrast,
@@ -31,7 +31,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     jobs.sure, -- probability, by Student's t, that the setting faster here is truly faster
     jobs.job_steps, -- steps of the job
     jobs.first_calls, -- steps of the job that are the first with their shape
-    jobs.shapes_met, -- most distinct shapes that both trials of a block met
+    jobs.shapes_met, -- largest number of distinct shapes that both trials of a block met
     jobs.new_shape_ms, -- extra cost of each further shape's first call under the candidate
     jobs.whole_baseline_ms / 1000 as baseline_s, -- time of the job under the baseline
     jobs.whole_candidate_ms / 1000 as candidate_s,
@@ -50,7 +50,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     (jobs.extra_start_ms + jobs.extra_margin_ms) / 1000 as extra_start_s_high,
     jobs.break_even_steps, -- steps after which both have taken equally long; null if none
     columns(['break_even_low', 'break_even_high']),
-    jobs.baseline_cache_ms / 1000 as baseline_cache_saves_s, -- what a warm cache saves a start
+    jobs.baseline_cache_ms / 1000 as baseline_cache_saves_s, -- start time that a warm cache saves
     jobs.candidate_cache_ms / 1000 as candidate_cache_saves_s,
     columns(['blocks', 'recorded_blocks', 'at_most', 'block_s']),
     jobs.start_blocks, -- paired blocks that met the compute cache in this state

@@ -6,9 +6,9 @@
 --     wall_verdict, relative_l2_error
 -- none: no two cells differ in this axis alone
 --
--- A row a config and candidate's cell. Cells with two values of the axis never share a block, so
+-- A row a config and cell of the candidate. Cells that differ in the axis never share a block, so
 -- nothing pairs their processes. Intervals and tests are Welch's, on the logarithms of the
--- processes' medians; 5% of the verdicts that help or hurt may be wrong (Benjamini-Hochberg over
+-- processes' medians; 5% of `helps` and `hurts` may be wrong (Benjamini-Hochberg over
 -- the rows). Intervals allow for drift between blocks only as far as it makes processes differ.
 --
 -- by_choice: each choice's time / that of the side's usual choice, if times differ by min_effect

@@ -1,7 +1,7 @@
 -- What does the ban of an engine cost, and what takes its place?
 -- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, device_ratio,
 --     banned_l2_error, reproducibility
--- none: no cell was measured with a ban and without: see `sweep bans`
+-- none: no cell was measured both with and without a ban: see `sweep bans`
 --
 -- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
 -- lose most. A row uses blocks in turns or other blocks, whichever are more. Verdicts, ratios and

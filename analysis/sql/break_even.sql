@@ -14,11 +14,11 @@
 --                   break_even_low, payback does not come before that
 --     open loop     new shapes never end, so that searches are within the time per iteration
 -- Intervals are t intervals over blocks. break_even_low is the least tuning / the largest gain,
--- break_even_high the reverse. One tuning block has no interval: set new_compute_caches in a suite.
+-- break_even_high the reverse. A single block gives no interval: set new_compute_caches in a suite.
 --
 -- Compiling and capturing a graph are part of the start, as a search is; a recompilation or a new
--- graph is part of a further shape's. With the field execution, so is the compiler's import: the
--- one-time costs of a process that compiles, less those of one that does not.
+-- graph is part of a further shape's cost. If $field is execution, the start has the compiler's
+-- import, too: one-time costs of a process that compiles, less those of one that does not.
 --
 -- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
 -- Iterations are those at that shape. A loop is timed over all its shapes, so each shape is assumed
@@ -108,7 +108,7 @@ weights as (
 tuned as (
     select -- noqa: ST06
         columns(['cell', 'compute_cache', 'shape_number', 'shape']),
-        max(shapes) as shapes, -- most distinct shapes that both trials of a block met
+        max(shapes) as shapes, -- largest number of distinct shapes in both trials of a block
         median(baseline_cold_ms) as baseline_cold_ms, -- first calls of these shapes, median
         median(candidate_cold_ms) as candidate_cold_ms,
         count(candidate_cold_ms - baseline_cold_ms) as tuning_blocks, -- paired blocks in this state

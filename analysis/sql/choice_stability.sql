@@ -79,7 +79,7 @@ config_choices as (
         max(processes) as k,
         -- each further rank is one of the other processes; a choice drawn once has no match
         sum(processes / of_config * ((processes - 1) / nullif(of_config - 1, 0)) ** ($ranks - 1))
-            as rank_agreement, -- chance that all ranks choose the same; null for one process
+            as rank_agreement, -- chance that ranks choose the same kernels; null for one process
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
         any_value(searched_shapes) as searched_shapes,
         any_value(cell_choices) as cell_choices, -- different choices over all the cell's configs
@@ -98,13 +98,13 @@ config_choices as (
         any_value(log_trial) filter (where is_modal) as log_trial,
         max(logged_workspace_bytes) filter (where is_modal) as logged_workspace_bytes,
         list_avg(flatten(list(same_choices)))
-            as seen_rank_agreement, -- share of trials whose ranks all chose the same
+            as seen_rank_agreement, -- share of trials whose ranks all chose the same kernels
         list_avg(flatten(list(same_bits)))
             as seen_bits_agreement, -- share of trials whose ranks all got the same bits
         list_avg(flatten(list(straggler_costs)))
             as seen_straggler_cost, -- slowest rank's device time / the mean, less 1
         list_avg(flatten(list(wait_ms)))
-            as seen_wait_ms, -- NCCL's kernels, mean over ranks
+            as seen_wait_ms, -- time of NCCL's kernels, mean over ranks
         kernels_source,
         columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])
     from ranked

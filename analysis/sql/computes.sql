@@ -1,4 +1,4 @@
--- Do configs and processes compute the same, and how far from float64?
+-- Do configs and processes compute equal bits, and how far are these from float64?
 -- terminal: cell, config, processes, distinct_fingerprints, bitwise_repeatable, same_as_default,
 --     relative_l2_error
 -- none: no trial ended well
@@ -44,7 +44,7 @@ counted as (
         count(fingerprint) as processes, -- processes whose fingerprint is known
         count(distinct fingerprint) as distinct_fingerprints, -- different fingerprints of processes
         bool_and(bitwise_repeatable) as bitwise_repeatable,
-        count(same_bits) as default_pairs, -- processes with PyTorch's default config in their block
+        count(same_bits) as default_pairs, -- processes compared with their block's default config
         count(*) filter (where same_bits) as same_as_default, -- default_pairs with equal bits
         count(relative_l2_error) as processes_with_error,
         max(relative_l2_error) as relative_l2_error,

@@ -65,7 +65,7 @@ grouped as (
     select
         sweep_id,
         cell_id,
-        count(*) as blocks, -- blocks of which a trial is recorded
+        count(*) as blocks, -- blocks with a recorded trial
         count(*) filter (where is_repeat) as repeated_blocks, -- blocks that repeat a split one
         count(*) filter (where ok_configs < configs) as incomplete_blocks, -- with a config not ok
         count(*) filter (where ok_configs = configs and split) as split_blocks,
@@ -85,7 +85,7 @@ sweeps as (
         count(*) filter (where repeats_block is null) as sweep_recorded, -- planned trials recorded
         greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
         string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
-            as sweep_shards -- parts of the plan with records, as 1/4; null if it was not split
+            as sweep_shards -- shards with records, as 1/4; null if the plan was not split
     from trials
     group by sweep_id
 )
@@ -94,7 +94,7 @@ select
     sweep_id,
     cells.suite,
     labels.* exclude (cell_id, cell_order),
-    cells.configs, -- configs recorded of the cell
+    cells.configs, -- the cell's recorded configs
     grouped.* exclude (sweep_id, cell_id),
     cells.replicates, -- ok trials of the config with the fewest, A/A twins left out
     cells.configs * grouped.blocks + cells.twins as planned, -- configs × blocks, and twins

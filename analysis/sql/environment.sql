@@ -1,4 +1,4 @@
--- On what hardware and software was everything measured, and was it steady?
+-- On what hardware and software was everything measured, and was the hardware steady?
 -- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
 -- none: no trial is recorded
 --

@@ -3,12 +3,12 @@
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
 --
--- A row a sweep, cell and errata. Frozen is a process with benchmark off that reads these errata.
--- Ratios are geometric means over blocks with off, on and frozen, by rounds; intervals are as in
+-- A row a sweep, cell and errata. A process has benchmark off or on, or is frozen: off, with these
+-- errata. Ratios are geometric means over blocks with all three, by rounds; intervals are as in
 -- `sweep query helps_or_hurts`. The interval of kept is the delta method's, on the same blocks.
 --
 -- rules: how many rules the errata have
--- blocks: blocks with off, on and frozen
+-- blocks: blocks with an off, an on and a frozen process
 -- on_ratio: wall time of a step with on / off
 -- on_device_ratio: device time with on / off
 -- frozen_ratio: wall time of a step, frozen / off
@@ -19,7 +19,7 @@
 -- off_first_ms: first calls of all shapes with off and an empty compute cache, median
 -- off_first_warm_ms: first calls of all shapes with off and a warm compute cache, median
 -- off_peak_bytes: most memory reserved with off
--- off_results, off_choices: different bits, and lists of kernels, among processes with off
+-- off_results, off_choices: number of different results, and of different kernel choices, with off
 -- off_l2_error: relative L2 error against float64 with off; null if not requested
 -- processes: frozen processes
 with trials as ( -- noqa: disable=AL03,AM04,RF01,RF02,RF03,RF04,ST03,ST06

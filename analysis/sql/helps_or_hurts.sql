@@ -7,7 +7,7 @@
 --
 -- A row a cell and set of other settings; blocks in turns have a row of their own. A ratio is
 -- candidate / baseline, the geometric mean over blocks. Its verdict tests against min_effect: 5% of
--- those that help or hurt may be wrong. A verdict is fails if the candidate failed in more blocks
+-- `helps` and `hurts` may be wrong. A verdict is fails if the candidate failed in more blocks
 -- (Fisher's exact test), or if its failures leave no pair. docs/measuring.md says more (What a
 -- verdict rests on). With field twin, baseline 0 and candidate 1, a row that helps or hurts is a
 -- false alarm. $worst puts failures first, then the rows that hurt most in wall or device time. If
@@ -15,9 +15,9 @@
 --
 -- by_choice: wall ratio by choice of kernels, if the choices differ by min_effect or more; or how
 --     common an unseen choice may be
--- notes: why there is no device ratio, how compiling or capturing trials failed, and what splits a
+-- notes: why there is no device ratio, errors of trials that compile or capture, and what splits a
 --     compiled model
--- errors: relative L2 errors against float64, and equal bits; null unless field is precision
+-- errors: relative L2 errors against float64, blocks with equal bits; only if field is precision
 -- baseline_relative_l2_error, candidate_relative_l2_error: the largest over blocks; null: unknown
 -- baseline_throttled: blocks in which the GPU slowed down under the baseline
 with found as (

@@ -1,11 +1,11 @@
--- What did each night measure, as the series that nights are compared by?
+-- What did each night measure, as series for comparing nights?
 -- terminal: night, cell, config, metric, value, word, processes
 -- none: no night is recorded
 --
 -- A row a night, cell, config and metric: the median over the night's processes, with the GPU, host
--- and code that most have. A night is the sweep night-DATE-NAME; what confirm-DATE-NAME measured
--- afresh with the same software joins it. Times leave out processes whose GPU was throttled or
--- shared. One failed trial makes a failure of the night. Second trials of A/A pairs are left out.
+-- and code of most processes. A night is the sweep night-DATE-NAME, and what confirm-DATE-NAME
+-- measured again with the same software. Times leave out processes whose GPU was throttled or
+-- shared. If one trial failed, the night has a failure. Second trials of A/A pairs are left out.
 --
 -- value: median over the processes; null if the metric is no number
 -- word: for engine, a step's most common kernels; for bits, their hash; for repeats, whether bits

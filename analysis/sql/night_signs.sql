@@ -2,8 +2,8 @@
 -- terminal: night, cell, contrast, other_settings, word, processes
 -- none: no night has two configs that differ in the setting alone
 --
--- A row a night, cell, software and set of other settings, of wall times. A night is judged by
--- its own blocks alone, at 5% a cell, uncorrected: what is unusual is confirmed by fresh blocks.
+-- A row a night, cell, software and set of other settings; wall times are compared. A night is
+-- judged by its own blocks alone, at 5% a cell, uncorrected: fresh blocks confirm unusual results.
 --
 -- word: helps, hurts, equivalent, inconclusive or no_effect
 with logs as (

@@ -23,7 +23,7 @@ with found as (
         max(convolution_flops) / (1e12 * median(calibration_matmul_tflops))
         > max(convolution_bytes) / (1e9 * median(calibration_copy_gbps)) as computes_longer,
         case when computes_longer then 'compute' when not computes_longer then 'memory' end
-            as limited_by, -- compute or memory, whichever the convolutions take longer at
+            as limited_by, -- compute or memory, whichever takes the convolutions longer
         max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
         max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops, -- 10^12 operations a second
         median(calibration_matmul_tflops) as matmul_tflops,

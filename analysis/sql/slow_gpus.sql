@@ -1,11 +1,11 @@
 -- Which GPU is slower than its peers of the same model?
--- $threshold DOUBLE = 0.05: least difference of two GPUs that counts, as a share of the faster one
+-- $threshold DOUBLE = 0.05: least difference of two speeds that counts, as a share of the higher
 -- $least_trials BIGINT = 3: GPUs with fewer calibrated trials are left out
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
 --
--- A row a GPU and measure, without trials in which another process used the GPU. Peers are other
--- GPUs of its model that ran the same software. A GPU that differs from most peers is an outlier.
+-- A row a GPU and measure, without trials in which another process used the GPU. A GPU's peers are
+-- others of its model that ran the same software. A GPU that differs from most peers is an outlier.
 -- If half of a model's GPUs are outliers, as with two that differ, the one at fault is not known.
 --
 -- throttled: trials that found the GPU throttled

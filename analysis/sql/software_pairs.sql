@@ -1,14 +1,14 @@
--- What did another software measure beside this one, block by block?
+-- What did each block measure with another software, and with the launch's own?
 -- $software TEXT = 'last_good': name of the other software
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --
 -- A row a block, cell, config and metric that both softwares measured on one slot: what affected
 -- both alike cancels in their ratio. A pair is left out if a trial failed, was throttled or
--- shared its GPU, or if the two ran on two slots or in two launches. In open loops, only the steps
--- that both made count.
+-- shared its GPU, or if the two ran on two slots or in two launches. In open loops, only steps
+-- that both made are compared.
 --
--- baseline, candidate: what the other software measured, and what the launch's own did
+-- baseline, candidate: value with the other software, and with the launch's own
 -- log_ratio: ln(candidate / baseline), above 0 if the launch's own takes more
 with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select

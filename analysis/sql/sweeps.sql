@@ -2,8 +2,8 @@
 -- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
 -- none: no trial is recorded
 --
--- shards: parts of the plan with records, as 1/4; null if the plan was not split
--- not_begun: cells of its plan without a recorded trial; 0 for rows older than the column
+-- shards: those with records, as 1/4; null if the plan was not split
+-- not_begun: cells of the plan without a recorded trial; 0 for rows older than the column
 -- has_ended: whether its launch, or each shard's, has ended; until then answers are those of a look
 select -- noqa: disable=RF02,ST07
     sweep_id,

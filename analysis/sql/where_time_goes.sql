@@ -9,7 +9,7 @@
 --     the phase in which a failed trial ended
 -- median_s, total_s: median and sum over these trials
 -- overlapped_s: one_time left out, as other trials of the block paid theirs at the same time
--- share: of all the sweep's time
+-- share: share of the sweep's time
 with parts as (
     select
         sweep_id,

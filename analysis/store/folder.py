@@ -1,6 +1,6 @@
 """The folder of a store: a local one, or a prefix of an object store. Paths are relative.
 
-Both write a file whole or not at all. An object store guarantees that for one PUT. In a local
+Both write a file whole or not at all. An object store guarantees this for each PUT. In a local
 folder a temporary file is written, synced and renamed, then the folder is synced.
 """
 
@@ -100,7 +100,7 @@ class Folder:
 
 
 class LocalFolder(Folder):
-    """A folder of this machine; every write is on disk when it returns."""
+    """A folder of this machine; a file is on disk once `write` has returned."""
 
     is_local = True
 

@@ -146,7 +146,7 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
         _check_schema(shown, file.schema_arrow)
         table = file.read(columns)
     if any(table[key].null_count for key in KEYS if columns is None or key in columns):
-        raise TornFileError(f"{shown} has rows without a key")
+        raise TornFileError(f"{shown} has null in a required column")
     for name in {VERSION, *DATES} & {*table.column_names}:
         ends = pc.min_max(table[name].cast(pa.int64())).as_py()
         _check_range(shown, name, ends["min"], ends["max"])
@@ -160,14 +160,14 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
     for group, at in product(groups, wanted):
         statistics = group.column(at).statistics
         if statistics is not None and statistics.null_count:
-            raise TornFileError(f"{shown} has rows without a key")
+            raise TornFileError(f"{shown} has null in a required column")
         if statistics is not None and statistics.has_min_max:
             name = metadata.schema.column(at).path
             _check_range(shown, name, statistics.min_raw, statistics.max_raw)
 
 
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
-    """Raise StoreError if a schema's version is too new, TornFileError for odd dates (microseconds since 1970)."""
+    """Raise StoreError for too new a schema, TornFileError for dates (µs since 1970) outside the years 1970 to 9999."""
     if name == VERSION and (most or 0) > SCHEMA_VERSION:
         raise StoreError(
             f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "

@@ -67,7 +67,7 @@ class SweepState:
     recorded: int
     """Recorded trials of the plan."""
     shards: frozenset[int]
-    """Numbers of shards into which launches split the plan; empty if no launch split it."""
+    """Counts of shards into which launches split the plan; empty if no launch split it."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
@@ -81,7 +81,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return each trial's row that counts, the same row as in the view `records`."""
+    """Return for each trial the row that counts, as the view `records` does."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(

@@ -1,4 +1,4 @@
-"""The Arrow schema of the results, made from `RunRecord`, and the columns of settings, axes and parts."""
+"""The Arrow schema of results, made from `RunRecord`; columns of settings, axes, cell, hardware, software."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -80,7 +80,7 @@ Mark = TypeVar("Mark")
 
 
 def _marked(kind: type[Mark]) -> dict[str, Mark]:
-    """Return the marks of this kind, by the name of the column that is annotated with the mark."""
+    """Return the annotations of type `kind` in `RunRecord`, by the column's name."""
     columns = _columns(RunRecord).items()
     return {name: mark for name, column in columns for mark in column[2:] if isinstance(mark, kind)}
 

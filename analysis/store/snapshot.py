@@ -98,7 +98,7 @@ def is_damaged(folder: Folder, path: str) -> bool:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """Return the fragments as one dataset, in `folder`'s file system; if `folder` is None, in their own."""
+    """Return the fragments as one dataset, in the file system of `folder`, or of the fragments if it is None."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 

@@ -90,7 +90,7 @@ class Store:
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Merge a sweep's loose files (and small parts, if many) into a part; remove them once it is durable."""
+        """Merge a sweep's loose files (and small parts, if many) into a part. Once it is durable, remove the files."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -105,7 +105,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return the sweeps with many trials that this store has written and not yet compacted."""
+        """Return the ids of sweeps with many trials from this store since the last compaction."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -113,7 +113,7 @@ class Store:
         ]
 
     def compact_many(self) -> None:
-        """Compact the sweeps in `many`. Another thread may write meanwhile."""
+        """Compact the sweeps that `many` returns. Another thread may write."""
         for sweep_id in self.many():
             self.try_to_compact(sweep_id)
 
@@ -249,7 +249,7 @@ def _each_attempt(rows: pa.Table) -> pa.Table:
 
 
 def check_id(name: str) -> str:
-    """Return the id `name`. Raise StoreError if no file can have this name."""
+    """Return `name`. Raise StoreError if the name of a file cannot contain it."""
     if not SAFE_ID.fullmatch(name):
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
         raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")

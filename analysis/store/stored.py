@@ -47,7 +47,7 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Return whether a part of the snapshot is gone, compacted after the snapshot was taken."""
+    """Return whether a later compaction has removed a part file of the snapshot."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 

@@ -105,7 +105,7 @@ class Jobs:
             sleep(1)
 
     def sent(self, sender: str) -> list[SentJob]:
-        """Return the jobs that `sender` sent, the earliest first, without those sent to an earlier head."""
+        """Return the jobs that `sender` has sent since the head started, the earliest first."""
 
         def find() -> list[SentJob]:
             jobs = sorted(self._client.list_jobs(), key=lambda job: job.start_time or 0)

@@ -128,7 +128,7 @@ def unheard() -> Iterator[None]:
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
     """Return how many hosts, the head included, and how many GPUs `ray up` starts before there is
-    work. The second is None if the file states no GPUs: then only Ray can count them."""
+    work. The number of GPUs is None if the file states none: then only Ray can count them."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARKER = "CUDNN_SWEEP_LOCAL_RAY"
-"""Environment variable that names the folder, in Ray's processes and all that these start."""
+"""Environment variable that names the folder, in Ray's processes and their descendants."""
 
 GRACE_S = 3.0  # Ray's workers end by themselves up to 2.5 s after a driver that was killed
 KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel

@@ -74,7 +74,7 @@ def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> It
     `gpu_uuids`: UUIDs of the GPUs or slices (MIG) that Ray gives its workers, one to each; if empty, Ray
     gives them this process's GPUs. UUIDs, because a slice has no number.
     Yields the folder of Ray's logs and sockets, readable by this user alone and removed at the end. Enter the `with`
-    in a thread that lives until its end: Linux ends Ray with the thread that started it. Raises LocalRayError.
+    in a thread that outlives the `with`: Linux ends Ray with the thread that started it. Raises LocalRayError.
     """
     import ray
 

@@ -67,7 +67,7 @@ class Audited:
     exit_code: int
     """The script's own exit code; 0 if a limit ended it; 128 plus the signal's number if a signal did."""
     findings: Findings | None
-    """What the audit found; None if the script was killed or became another program before writing this."""
+    """What the audit found; None if the script was killed or became another program before saving it."""
     others: int
     """Number of unaudited processes below the script: processes that loaded torch, and forks that set a flag."""
 
@@ -136,7 +136,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
-    """Wait for the script's end, forced after `seconds`. Return the last signal to `sweep audit`; None without one."""
+    """Wait until the script ends; after `seconds`, end it. Return the last signal to `sweep audit`, or None."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -182,7 +182,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return the inputs of the model `name`, or of the model with most convolutions. None if no shape is known."""
+    """Return the inputs of the model `name` (None: the model with most convolutions); None if no shape is known."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -244,7 +244,7 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
         cell["layout"] = usual.memory_format
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
     if "below" in str(model):
-        head.append("# Write the number of classes or tokens as `below`: an audit reads no tensor.")
+        head.append("# Set `below` to the number of classes or tokens: an audit reads no tensor.")
     head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, yaml_text({"cells": [cell], "without_gpu": WITHOUT_GPU})])
 
@@ -375,7 +375,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return size number `at` of a tensor: the name of the input's size that it always equals, a number, or None."""
+    """Return a tensor's size at place `at`: the name of the input's size that it always equals, a number, or None."""
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)
     if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):

@@ -46,8 +46,8 @@ def freeze(options: step_options.FreezeOptions) -> None:
 def bans(options: step_options.BansOptions) -> None:
     """Report what a ban costs: the time that a step loses if an engine that cuDNN chose is banned.
 
-    It finds the engines that the cells take, and bans one after another, in turns with no ban, until each cell
-    is decided or the minutes are over. It shows which cells lose, by how much, what takes the engine's place,
+    It finds the engines that the cells take, and times each cell without and with each ban, in turns, until
+    each cell is decided or the minutes are over. It shows which cells lose, by how much, what takes the engine's place,
     the error against float64, and whether bits still repeat. `sweep query bans` prints these results again. The same
     command resumes an interrupted sweep.
     """
@@ -81,7 +81,7 @@ def bisect(options: step_options.BisectOptions) -> None:
     Each of --pythons is an environment with cudnn-sweep. The newest takes turns with the oldest
     until the pair is decided. If the newest is slower, the middle one of the rest follows, until
     the first slow one is known. The answer names that environment and its changes. The same command
-    resumes: pairs that the results decide are not measured again.
+    resumes, without the pairs that stored results decide.
     """
     _run("gating.bisect:bisect", options)
 

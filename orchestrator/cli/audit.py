@@ -116,7 +116,7 @@ def _ending(audited: "Audited") -> str:
     if audited.ended == "limit":
         return f"{name} was ended at its limit {took}"
     error = f" with {findings.error}" if findings.error else ""
-    ways = {"interrupt": "was interrupted", "signal": "ended by a signal"}
+    ways = {"interrupt": "was interrupted", "signal": "was ended by a signal"}
     return f"{name} {ways.get(audited.ended, f'ended{error}')} {took}; {code}"
 
 

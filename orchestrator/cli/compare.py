@@ -55,7 +55,7 @@ def compare(
     """Compare two sides of the results.
 
     A side is a sweep_id, a version (of torch, cuDNN, the driver or this program), a software_hash, a
-    GPU's model or UUID, or a date (UTC). If that is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
+    GPU's model or UUID, or a date (UTC). If a name is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
     one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
     """
     from cudnn_sweep.analysis.compare.comparison import compare as compare_sides
@@ -96,7 +96,7 @@ def _answer(found: "Comparison", marked: "Sequence[MarkedColumn]", fail_on: str 
     differing = [*found.differences.values(), *(f"the code of {name}" for name in found.edited)]
     headline = "No cell and config was measured on both sides."
     notes = [
-        f"A side has several versions of {part}, each with rows of its own. To compare two, add "
+        f"One side has several versions of {part}, each with rows of its own. To compare two, add "
         + " ".join(f"--where {part}={version}" for version in versions)
         for part, versions in found.mixed.items()
     ]

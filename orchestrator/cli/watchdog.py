@@ -81,7 +81,7 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return processes with a thread stopped or stuck for NO_ANSWER_S: by process id, the text in WAYS."""
+        """Return the text in WAYS, by process id, for processes with a thread stopped or stuck for NO_ANSWER_S."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -110,7 +110,7 @@ def _below(root: int) -> list[int]:
 
 
 def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
-    """Yield a mark for each stopped or stuck thread. The mark changes if the thread runs in between."""
+    """Yield a mark for each stopped or stuck thread. The mark changes if the thread runs between calls."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()

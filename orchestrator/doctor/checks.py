@@ -140,7 +140,7 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
 def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
     pinning = pinning_of(uuid, uuids)
     if pinning is None:
-        cores = "its trials run on all cores: NVML does not list this GPU"
+        cores = "this GPU's trials run on all cores: NVML does not list it"
         until_then = "measure on one GPU of this host at a time until then"
         return warning(name, cores, f"check that nvidia-smi lists it; {until_then}")
     near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"

@@ -1,4 +1,4 @@
-"""`sweep bans`: times each cell without bans, and with each engine that it takes banned, in turns."""
+"""`sweep bans`: times each cell without bans and with a ban of each engine that it takes, in turns."""
 
 from collections import Counter
 from collections.abc import Iterable

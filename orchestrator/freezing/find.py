@@ -210,7 +210,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of plans never within BEST × the fastest time, but no ban that hits a plan within it."""
+    """Return bans of plans over BEST × the fastest time in each operation; skip bans that hit other plans, too."""
     best = {
         plan
         for operation in operations

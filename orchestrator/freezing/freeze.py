@@ -1,4 +1,4 @@
-"""`sweep freeze`: compares cuDNN's search off, on and frozen, and saves the frozen choice in a file, or checks one."""
+"""`sweep freeze`: compares benchmark off, benchmark on and a frozen choice, and saves the choice; or checks a file."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -153,7 +153,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
     same = len(pairs) - len(moved)
     step = "no block has both a frozen step and one with benchmark off"
     if row is not None and row.ratio is not None:
-        share = f"{ratio(row.ratio)} of the time with off{interval(row.ratio_low, row.ratio_high)}"
+        share = f"{ratio(row.ratio)} of the time with benchmark off{interval(row.ratio_low, row.ratio_high)}"
         step = f"{milliseconds(row.candidate_ms)}, {share}"
     facts = [
         ("Plans", f"{same} of {counted(len(taken), 'operation')} take the plan of {file}"),

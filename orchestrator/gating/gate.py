@@ -210,7 +210,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return `power` for the most blocks that may be measured; (None, None) without base-head pairs."""
+    """Return what `power` finds for the most blocks that time allows; (None, None) without base-head pairs."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0

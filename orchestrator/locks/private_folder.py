@@ -8,7 +8,7 @@ from pathlib import Path
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-ADVICE = "remove it, or name another folder for temporary files by TMPDIR"
+ADVICE = "remove it, or set TMPDIR to another folder"
 
 
 def our_temporary_folder() -> Path:

@@ -1,8 +1,8 @@
 """Locks: one launch at a time runs a plan into a results location, or uses an accelerator.
 
-An accelerator's lock is the name of an abstract socket of Linux. Such a name holds for all users of
-the machine, whatever their TMPDIR (a container with its own network has names of its own). No file
-can be tampered with, and the kernel frees the name when the process that holds the lock ends.
+An accelerator's lock is the name of an abstract socket of Linux. All users of the machine share
+such names, whatever their TMPDIR (a container with its own network has its own names). There is no
+file to tamper with, and the kernel frees the name when the process that holds the lock ends.
 """
 
 import errno
@@ -30,7 +30,7 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan: no two launches run it into one folder, and no two of this machine into one URL.
+    """Lock a plan: one launch at a time runs it into a folder; into a URL, one of this machine.
 
     Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
     """
@@ -57,14 +57,14 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
                 lock.bind(f"\0{PREFIX}{name}")
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    raise OrchestratorError(f"no lock for {name}: {error.strerror}") from error
+                    raise OrchestratorError(f"cannot lock {name}: {error.strerror}") from error
                 raise SweepBusyError(_busy(name, _holder(name) or _unknown(name))) from None
             lock.listen(WAITING)
         yield
 
 
 def holder_of(location: str) -> str | None:
-    """Describe a process that runs a sweep into `location`, from its holder file; None if there is none."""
+    """Describe a process that runs a sweep into `location`, by its holder file; None if no process does."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:

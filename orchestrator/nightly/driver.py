@@ -1,7 +1,7 @@
 """The driver of a night, a Ray job on a cluster's head: measures on the nodes, compares, confirms.
 
 `sweep nightly` starts this driver, as `sweep launch` starts remote/driver.py. The command that
-follows the job gets the outcome from it, writes the reports and posts the news.
+follows the job gets the job's outcome, writes the reports and posts the news.
 """
 
 from contextlib import nullcontext

@@ -73,7 +73,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Return the URL's scheme and host; for apprise the scheme alone: more may be secret."""
+        """Return the URL's scheme and host; for apprise the scheme, as the rest may be secret."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -103,7 +103,7 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether `url` is a plain http(s) URL: urllib3's errors on other URLs quote all of the URL."""
+    """Return whether `url` is a plain http(s) URL; on any other, urllib3's errors quote the whole URL."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -201,7 +201,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Return the error's type and the system's reason: the error's message may quote the URL."""
+    """Return the error's type and the system's reason, but no message: it may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason
@@ -235,7 +235,7 @@ def print_outcome(
 
 
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """Return the news of a night. `fresh`: those of its findings that were not sent before."""
+    """Return the news of a night. `fresh`: the night's findings that were not sent before."""
     new = [text for text in finding_texts(outcome) if text.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
     findings = (

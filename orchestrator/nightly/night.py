@@ -97,7 +97,7 @@ def run_night(
         hours = two_digits(sum(times) / 60)
         least, fresh = map(given, times)
         parts = f"{least} minutes for the suite, {fresh} for fresh trials"
-        say(console, f"A night takes at most about {hours} GPU hours for each GPU: {parts}.")
+        say(console, f"A night takes at most about {hours} hours on each GPU: {parts}.")
         return ExitCode.FINE
     try:
         with night_lock(night.request.results, night.name.launch):
@@ -163,7 +163,7 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code if it is NEEDS_GPU or UNFINISHED, which tell more than CANNOT_TELL."""
+    """Return the error's exit code if NEEDS_GPU or UNFINISHED: both say more than CANNOT_TELL."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
@@ -281,7 +281,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether the state has become could_not_tell, or learning after fine or regression."""
+    """Return whether the state turned to could_not_tell, or from fine or regression to learning."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
@@ -295,7 +295,7 @@ def measure_again(
 ) -> dict[SeriesKey, Remeasured]:
     """Measure candidates again and judge them; without a place, judge by stored fresh trials.
 
-    If no last good software ran, no `Amount` is judged; fresh trials join the night's value.
+    If no last good software ran, no `Amount` is judged: fresh trials add to a night's value.
     """
     if night.place is not None:
         try:
@@ -395,7 +395,7 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Return the candidates' cells in `whole`, each with those of its configs to measure again."""
+    """Return the candidates' cells in `whole`, each with the configs to measure again."""
     keys = [candidate.key for candidate in candidates]
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys

@@ -79,7 +79,7 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write the outcome `text`, sent by a cluster's job. Raise ReportError if it is not of `sweep_id`."""
+        """Write `text`, an outcome that a cluster's job sent. Raise ReportError if it is of another night."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"found the outcome of {outcome.night!r}, wanted that of {sweep_id}")
@@ -123,7 +123,7 @@ class Diary:
         self._write(SENT, SENT_ALERTS.dump_json(sent, indent=1).decode())
 
     def baseline(self) -> date | None:
-        return self._read("baseline.json", DATE.validate_json, "--pin DATE and --unpin replace it")
+        return self._read("baseline.json", DATE.validate_json, "--pin replaces, --unpin removes it")
 
     def pin(self, first: date) -> None:
         self._write("baseline.json", DATE.dump_json(first).decode())

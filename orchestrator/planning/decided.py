@@ -54,7 +54,7 @@ class Standing:
 
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of the config that a race keeps, as a job's advice compares with it; empty: none."""
+    """Name of the config that no race drops, as advice compares others with it; empty: none."""
 
     @property
     def is_open(self) -> bool:
@@ -158,7 +158,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell; keep a contrast's first state in each cell: it has the most blocks."""
+    """Group states by cell; if a contrast has several in a cell, keep the first in query order."""
     cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
         of_cell = cells.setdefault(state.cell_id, {})

@@ -1,4 +1,4 @@
-"""Options of `sweep launch` and `sweep nightly`, and of the script that `sweep audit` runs."""
+"""Options of `sweep launch` and `sweep nightly`; the script and limits of `sweep audit`."""
 
 import shlex
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ class LaunchOptions:
 
 
 def read_date(text: str, option: str) -> date:
-    """Parse the date by which an option names a night. Raises SpecError if `text` is no date."""
+    """Parse a night's date, the value of `option`. Raises SpecError if `text` is no date."""
     try:
         return date.fromisoformat(text)
     except ValueError:

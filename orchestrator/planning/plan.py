@@ -37,7 +37,7 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Number of the cell's compute cache for this trial; the first trial with a number finds that cache empty."""
+    """Number of the compute cache that this trial uses; the first trial to use a cache finds it empty."""
     repeats_block: int | None = None
     """Number of the split block that this trial's block repeats; None: this is no repeat."""
     software: str = OWN_SOFTWARE
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """Random seed, the same for all configs of a block, so that they compute the same."""
+        """Random seed, the same for all configs of a block: they get the same data."""
         return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
 
     def fields(self) -> dict[str, str]:
@@ -263,7 +263,7 @@ class _BlockOrder:
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
         """Return a block's configs in order, each with its `twin`; in every other A/A pair, twin 1 leads.
 
-        In a gate, A/A pairs alternate between the two sides.
+        In a gate, A/A pairs alternate between the two codes.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -289,7 +289,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     """Return the trials that have every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
 
-    A cell with only some of its trials is decided by no look, so the returned plan has no looks.
+    If a cell keeps only some of its trials, no look can decide it: the plan then has no looks.
     """
     kept = plan.trials
     for field, value in choices:
@@ -320,7 +320,7 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return this shard's blocks, always the same. Shards' sizes differ by at most one block or cell.
+        """Return the plan of this shard's blocks. Shards' sizes differ by at most one block or cell.
 
         In an until-decided sweep whole cells are dealt out: a decision needs all of a cell's blocks.
         Blocks are dealt by hash. By number, one shard might get all A/A pairs, which recur regularly.

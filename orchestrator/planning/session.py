@@ -83,7 +83,7 @@ class Session:
     shard: Shard | None = None
     """The part of the plan that this launch runs; None: all of it."""
     retries: dict[str, int]
-    """Number, from 1, of the retry that this launch makes of a failed trial, by trial_id."""
+    """Number (from 1) of this launch's retry of each failed trial, by trial_id."""
     scratch: Path
     """A folder on each node, for compute caches; kept until the sweep is finished."""
     folder: Path

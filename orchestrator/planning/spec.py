@@ -104,7 +104,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class SweepSpec(BaseModel):
-    """A suite by name or file, or a list of cells. Some of the other keys replace the suite's."""
+    """A suite by name or file, or a list of cells. Some other keys replace those of the suite."""
 
     model_config = STRICT
 
@@ -283,7 +283,7 @@ def _is_suite(file: Path) -> bool:
 class NightName:
     date: date
     launch: str
-    """Name of this launch file's nights, as other launch files may write into the same results."""
+    """Name of the launch file's nights; files that share results need different names."""
 
     @property
     def sweep_id(self) -> str:

@@ -36,7 +36,7 @@ class AtLeast:
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
     """Return Typer's argument or option for a field's `Annotated[type, ...]`; None for others.
-    The last text there is the help, a text before it the metavar. A flag gets no `--no-` form.
+    Its last text is the help, the text before that the metavar. A flag gets no `--no-` form.
     """
     told = getattr(hint, "__metadata__", ())
     if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):

@@ -140,7 +140,7 @@ def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
 
 
 def differs(state: SweepState, planned: Planned, *, has_codes: bool = False) -> str | None:
-    """Return, as text, whether hardware or software differs from the sweep's; None if neither does."""
+    """Return a text if hardware or software differs from the sweep's; None if neither does."""
     here = planned.machine.environment
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"

@@ -72,10 +72,10 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """`python`: the program of another environment that has torch and cudnn-sweep. `survey_only`:
-        skip slow imports that only measuring needs. `preload`: modules to import for the processes
-        of jobs. `gpu_uuids`: the GPUs that these processes see; empty: those that this process sees.
-        `variables`: added to the environment. If the server does not start, raises PythonError for
-        another environment, else ServerError.
+        skip slow imports that only measuring needs. `preload`: modules to import once for all jobs.
+        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. `variables`: added
+        to the environment. If the server does not start, raises PythonError if `python` is given,
+        else ServerError.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]

@@ -420,7 +420,7 @@ def _print_traceback() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and its innermost line in user code, or in any code if there is none."""
+    """Return the error's text and innermost line: of user code or, without any, of other code."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:

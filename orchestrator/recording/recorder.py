@@ -60,7 +60,7 @@ class Progress:
     """Why no new trial starts; None while trials may start."""
 
     def then(self, later: "Progress") -> "Progress":
-        """Return the sum of this and a later progress, of a launch that ran one plan after another."""
+        """Return the sum of this progress and a later one, for a launch that ran several plans."""
         return Progress(
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
             slots=dict(later.slots),
@@ -116,12 +116,12 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return after how many failed configs a cell is given up: all, at least two if any are compared."""
+    """Return how many configs must fail before a cell is given up: all; at least two in a comparison."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
 class Recorder:
-    """Writes records. Those that arrive during a write share the next file, as writing thirty takes
+    """Writes records. Records that come during a write share the next file: writing thirty takes
     no longer than one. The recorder is a Ray actor, so that one event loop changes its state.
     """
 

@@ -161,7 +161,7 @@ class RunningCluster(Cluster):
         try:
             report = follow(self.jobs, job, console)
         except KeyboardInterrupt:
-            say(console, f"\nSweep {tonight} continues on the cluster. To follow, start it again")
+            say(console, f"\nSweep {tonight} continues on the cluster. To follow it, repeat the command")
             raise
         keep(tonight, report.outcome)
         self.known.fetched(job).touch()
@@ -235,7 +235,7 @@ class RunningCluster(Cluster):
         """Return the jobs that were sent from here. Raises ClusterError if there is none."""
         if not (sent := jobs.sent(self.known.sender())):
             raise ClusterError(
-                f"no sweep was sent to {self.where} from here since its head started: `sweep launch` resumes "
+                f"no sweep was sent to {self.where} from here since its head node started: `sweep launch` resumes "
                 "an unfinished one from the records that are here"
             )
         return sent

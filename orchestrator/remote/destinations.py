@@ -111,7 +111,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
     (lambda file: True, lambda file: Here()),
 ]
-"""For each kind of launch file a test, and the destination; the first test that holds decides."""
+"""A test and a destination for each kind of launch file; the first test that holds decides."""
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

@@ -1,7 +1,7 @@
 """The driver of a launch, a Ray job on a cluster's head: surveys the nodes, plans, runs.
 
 `sweep launch` starts this driver in a folder with the request and the user's own files. The driver prints events for
-commands that follow it, and lines for people. On a cluster's node, the driver is a child process of the launch.
+commands that follow it, and lines for people. If `sweep launch` itself runs on a node, the driver is its child.
 """
 
 import logging

@@ -203,7 +203,7 @@ def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far, and copy its records. Return the follower; its `ended` may be None."""
+    """Read a job's output so far, and copy its records. Return the Follower that handled the output."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)

@@ -72,7 +72,7 @@ class Place(Protocol):
         """Return the environment of `last_good`'s `python`. Raises ServerError or SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield the quick checks of `sweep doctor`, to make before a night."""
+        """Yield the quick checks of `sweep doctor`, run before a night."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Resume or open a sweep, and run its missing trials. `if_cut`: called if the run is interrupted."""
+    """Start or resume a sweep: run its missing trials. `if_cut`: called if the run is interrupted."""
     request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 

@@ -51,7 +51,7 @@ class ThisMachine:
     """This machine as a Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait for other work on the GPUs; if infinite, a wait for sweeps alone.
+        """`wait_s`: longest wait for other work on the GPUs to end; if infinite, only for sweeps.
         `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s
@@ -194,7 +194,7 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold these GPUs or, without any, the CPU. With a finite `wait_s`, also wait for other processes.
+    """Hold the GPUs or, if none, the CPU. If `wait_s` is finite, also wait for other processes to end.
 
     Raises SweepBusyError if a sweep still holds a device after `wait_s`. Trials beside other processes are marked.
     """

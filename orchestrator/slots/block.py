@@ -79,7 +79,7 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds for `budget_s` per member; return why timing stopped, None if all ended."""
+        """Time rounds until precise or out of budget; return which it was, None if all ended."""
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -126,7 +126,7 @@ class Running:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     pid: int = 0
     overlapped_s: float = 0.0
-    """Seconds of its one-time costs during which another process of the block paid such costs."""
+    """Seconds during which this process and another of the block both paid one-time costs."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
     """CPUs on which the process took its turns; empty: all CPUs that it might use."""

@@ -29,7 +29,7 @@ class _Cell:
 
 
 class BlockQueue:
-    """Hands out a plan's blocks; if the plan has looks, an open cell's blocks up to its next look.
+    """Hands out a plan's blocks; if it has looks, only open cells' blocks up to their next look.
 
     Records are read when no block is left to hand out. So cells are judged together, and the order
     depends on plan and records alone. Open cells with fewer looks catch up first: a resumed sweep

@@ -73,7 +73,7 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers whose processes a block has compared; the next such block starts them anew."""
+        """Servers whose processes a block compared; the next comparison starts them anew."""
         self._ran_last = OWN
 
     @classmethod

@@ -117,7 +117,7 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Return those of a block's trials that an earlier worker has neither recorded nor given up."""
+        """Return the block's trials that no earlier worker has recorded or given up."""
         cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
         wanted = ray.get(self._recorder.wanted.remote(cells))
         return [trial for trial in trials if trial.trial_id in wanted]
@@ -185,8 +185,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which Tune's trials keep their actors. By default Tune gives a waiting trial an old
-    actor and ends the trial's new one, so a lost slot never returns. Tune then also checks all trials at each step.
+    """FIFO order in which Tune's trials keep their actors. Tune's default checks all trials at each step, gives a
+    waiting trial an old actor and ends the trial's new one: a lost slot would never return.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:

@@ -111,7 +111,7 @@ class Kept:
 
     file: str
     advice: Advice
-    """Advice for the requested start: off with the file's errata against off without errata."""
+    """Advice for the requested start, with `benchmark` off: the file's errata against none."""
     measured: Freeze
     cannot: Sequence[str] = ()
     """Operations that cannot keep their fastest cuDNN plan."""
@@ -120,7 +120,7 @@ class Kept:
 
     @property
     def gains(self) -> bool:
-        """Whether the interval shows a faster step than with off, and the advice allows the choice."""
+        """Whether the interval shows a gain over `benchmark` off, and the advice allows the choice."""
         allows = self.advice.is_for_candidate or self.advice.advice in (UNDECIDED, NO_DIFFERENCE)
         return allows and (self.measured.frozen_ratio_high or 1) < 1
 
@@ -129,7 +129,7 @@ class Kept:
         """Text on a step's time with the kept choice, and the number of blocks."""
         row = self.measured
         ends = interval(row.frozen_ratio_low, row.frozen_ratio_high)
-        taken = f"{ratio(row.frozen_ratio)} of the time with off{ends}"
+        taken = f"{ratio(row.frozen_ratio)} of the time with benchmark off{ends}"
         return f"by {counted(row.blocks, 'block')}: a step takes {taken}"
 
     @property
@@ -169,7 +169,7 @@ class Answered:
     def of(
         cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
     ) -> Self:
-        """Return `found` with what the trials of these configs recorded."""
+        """Make an instance of `found` and of the trials of these configs."""
         failures = [failure for row in configs for failure in row.failures or ()]
         warnings = {name for row in configs for name in row.warnings or ()}
         return cls(
@@ -236,7 +236,7 @@ class Answered:
             text, undecided = HEADLINES[UNDECIDED], advice
             if kept is not None and kept.advice.advice == UNDECIDED:
                 undecided = kept.advice
-                so_far = f"{ratio(undecided.step_ratio)} of the time with off"
+                so_far = f"{ratio(undecided.step_ratio)} of the time with benchmark off"
                 text = f"Undecided. So far a step with {file} takes {so_far}."
             return f"{text} {minutes_needed(undecided.minutes_needed)}".rstrip()
         if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:

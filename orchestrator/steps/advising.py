@@ -95,7 +95,7 @@ def kept_rules(file: str) -> str:
 
 
 def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
-    """Return what the newest race or sweep of this step recorded; None if there is none (with `on_gpu`, on a GPU)."""
+    """Return what the newest race or sweep of this step recorded (if `on_gpu`, on a GPU); None if there is none."""
     if options.races and (found := stored_race(options)):
         return found
     store = open_store(options.location)
@@ -104,7 +104,7 @@ def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
-    """Answer from the installed results for each GPU model and input; other settings are defaults."""
+    """Answer for each GPU model and input, from installed results with other settings at defaults."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",
@@ -173,5 +173,5 @@ def kept_choice(
 
 
 def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
-    """Return the row with most blocks of those for the requested start (container or warm)."""
+    """Find the row with most blocks among rows for the requested start (container or warm)."""
     return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)

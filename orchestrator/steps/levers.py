@@ -125,7 +125,7 @@ def next_configs(
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
-    `rows` has the advice that compares each measured config with the user's own; None: it has no time. The first
+    `rows` has the advice that compares each measured config with the user's own; None: no times. The first
     stage has each value alone, without those that compile. A later stage has the fastest config so far and new
     ones: all levers that help alone combined, and each config that differs from the fastest in one lever.
     A new config was not measured, and has no value that failed alone.

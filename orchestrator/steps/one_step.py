@@ -100,7 +100,7 @@ def suite_to_compare(
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
-    """Return a name and a suite, with one config and one block: a named suite's cells, or a model's step.
+    """Return name and suite to run: a suite's cells or a model's step, with one config and one block.
 
     Raises SpecError for an unknown suite, or options that a suite does not take.
     """
@@ -138,7 +138,7 @@ def stored_sweeps(
 ) -> Iterator[str]:
     """Yield the sweeps of the options' step: same input, regime, direction and arguments.
 
-    Newest first, those on a GPU before those on a CPU; with `on_gpu`, without the latter.
+    Newest first, those on a GPU before those on a CPU; with `on_gpu`, none on a CPU.
     """
     cells = stored_cells(store, suite_name, options.workload)
     for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):
@@ -185,8 +185,8 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a new sweep of the step, or the one named. A process may take half of `whole_s`, which defaults to
-    `left_s`. `left_s` defaults to the command's time left.
+    """Plan a sweep of the step, new or named `sweep_id`. A process may take half of `whole_s` (default:
+    `left_s`). `left_s` defaults to the command's time left.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """

@@ -61,7 +61,7 @@ class Raced(Answered):
     """What a race's records say: each config beside the user's own, over the blocks of all stages."""
 
     best: Changes
-    """The config to set. `advice` compares it with the user's own, and is None if it is that."""
+    """The config to set. `advice` compares it with the user's own; None if both are the same."""
     advices: Mapping[Changes, Advice]
     """Advice on each config that has times."""
     trials: Mapping[Changes, ConfigTrials]
@@ -125,7 +125,7 @@ class Raced(Answered):
             yield "Cut", f"{self.cut}; the same command resumes the race"
 
     def tables(self) -> Iterator[Section]:
-        """Yield the tables of the best config, of all configs, the shortest job first, and of jobs of other lengths."""
+        """Yield tables: the best config; all configs, sorted by the job's time; jobs of other lengths."""
         yield from super().tables()
         if not self.advices:
             return
@@ -187,7 +187,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     say(console, f"Racing {', '.join(names)} on {machine.environment.gpu}, for at most {limit}.")
 
     def stages(name: str) -> Iterator[tuple[Sequence[Changes], Planned]]:
-        """Yield the configs and the plan of each stage, which follow from what those before it measured."""
+        """Yield each stage's configs and plan, which follow from the results of earlier stages."""
         rows: dict[Changes, Advice | None] = {}
         for stage in range(1, MOST_STAGES + 1):
             configs = levers.next_configs(rows, changes, fault_of)
@@ -198,7 +198,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
             rows = {**found.advices, **dict.fromkeys(found.out)}
 
     def is_unfinished(name: str) -> bool:
-        """Return whether a stored race with the levers, hardware and software of this command has anything left."""
+        """Return whether a stored race with this command's levers, hardware and software has trials left to run."""
         states = {state.sweep_id: state for state in store.sweeps()}
         for stage, (_, planned) in enumerate(stages(name), 1):
             state = states.get(planned.request.options.sweep_id or "")
@@ -267,16 +267,16 @@ def stored_names(store: Store, options: AdviseOptions) -> list[str]:
 
 
 def stored_race(options: AdviseOptions) -> Raced | None:
-    """Return what the newest race of this step measured about the levers that the options name; None if none did."""
+    """Return what this step's newest race measured about the options' levers; None without such a race."""
     store = open_store(options.location)
     races = (raced(options, store, f"{name}-*") for name in stored_names(store, options))
     return next((found for found in races if found.advices or found.out), None)
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
-    """Return the seconds of a job of so many steps (default: of the job asked about), its start included, by config.
+    """Return the seconds of a job, with its start, by config. `steps`: the job's length; default: as requested.
 
-    The user's own time is from the blocks of the config that has most blocks.
+    The user's own time is from its pairs with the config that has most blocks.
     """
 
     def job_s(row: Advice, side: str) -> float:
@@ -316,7 +316,7 @@ def _keeps_bits(row: Advice) -> bool:
 
 
 def _refused(row: Advice, options: AdviseOptions) -> str | None:
-    """Return why the answer may not be a config that has times; None if it may."""
+    """Return why a config with times may not be the answer; None if it may."""
     if row.candidate_failed > row.baseline_failed and row.advice in (DOES_NOT_FIT, FAILS):
         return str(row.advice)
     limit = options.memory_limit
@@ -326,7 +326,7 @@ def _refused(row: Advice, options: AdviseOptions) -> str | None:
 
 
 def _failed(trials: ConfigTrials) -> str | None:
-    """Return the first message of a config that has no time; None if it has one, or none failed."""
+    """Return a config's first failure message; None if the config has times or no failures."""
     if trials.times_ms or not trials.failures:
         return None
     return str(trials.failures[0]["message"]).splitlines()[0]

@@ -152,7 +152,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
     allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
         None
     )
-    same_bits: Annotated[bool, "Take only a config that computes the same bits."] = False
+    same_bits: Annotated[bool, "Take only a config with the same bits as yours."] = False
     freeze: Annotated[
         str | None, "FILE.json", "File of `sweep freeze`: also compare its choice with off and on."
     ] = None
@@ -204,7 +204,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
     kind: ClassVar[str] = "freeze"
-    minutes: Annotated[float, AtLeast(0.1), "Time to measure off, on and frozen."] = 5.0
+    minutes: Annotated[float, AtLeast(0.1), "Minutes to measure benchmark off, on, frozen."] = 5.0
     # these are no options of `sweep freeze`
     levers: Literal["benchmark"] = "benchmark"
     allow: None = None

@@ -1,4 +1,4 @@
-"""`--input` and `--inputs`: what is typed of a model's inputs."""
+"""Reads `--input` and `--inputs`: a model's inputs."""
 
 from collections.abc import Sequence
 

@@ -58,4 +58,4 @@ def print_part(
         more = "blocks and gets no more once it is decided"
         say(console, f"Each cell is examined after {looks} {more}.")
     if options.shard is not None:
-        say(console, f"Shard {options.own_shard} of {len(chosen.trials)} trials.")
+        say(console, f"Shard {options.own_shard} of all {len(chosen.trials)} trials.")

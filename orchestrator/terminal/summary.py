@@ -264,7 +264,7 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     for reason in progress.reasons:
         yield f"\na worker gave up a trial: {reason}"
     for trial_id in progress.given_up:
-        yield f"\n{trial_id} lost all workers; run it alone:\n  {options.again(sweep_id, trial_id)}"
+        yield f"\n{trial_id} lost its workers; run it alone:\n  {options.again(sweep_id, trial_id)}"
 
 
 def _cause_lines(summary: Summary, failures: Sequence[Failure]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.errors import OutputError
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Raise OutputError if the `with` block cannot write `file`: the fault is not ours."""
+    """Raise OutputError if the system refuses to write `file` in the `with` block."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
 """Counts calls of torch's convolutions, and the distinct plans of cuDNN that these calls need.
 
-Functions that note each call replace torch's convolution functions. To note a call with known sizes is
+Replaces torch's convolution functions by ones that note each call. To note a call with known sizes is
 one look-up in a dictionary; docs/your-model.md has its cost, measured by tests/studies/audit_cost.py.
 torch.compile, torch.jit and torch.fx take the new functions for torch's own.
 """
@@ -189,7 +189,7 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """Return a call's key in PyTorch's plan cache, by fields of Convolution, and whether autocast casts `x`."""
+    """Return a call's fields of `Convolution` up to `deterministic`, and whether autocast casts `x`."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
@@ -234,7 +234,7 @@ def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
-    """Return (n, distinct convolutions in the first n calls) for n = 1, 10, 100 ... and n = `calls`."""
+    """Return pairs (n, how many of `numbers` are at most n) for n = 1, 10, 100 ... and n = `calls`."""
     marks, mark = [], 1
     while mark < calls:
         marks.append(mark)

@@ -37,8 +37,8 @@ class Write:
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls of convolutions that agree in all fields from `operation` to `deterministic`. These
-    fields and the alignment of pointers, left out here, are the key of PyTorch's plan cache."""
+    """Calls of convolutions that agree in all fields from `operation` to `deterministic`. The
+    key of PyTorch's plan cache has these fields, and also the alignment of pointers."""
 
     operation: str
     input: Sizes
@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """For each dimension: its number, and named input sizes equal to it, as far as all calls agree."""
+    """What all calls agree on, by dimension: its size, and the names of input sizes equal to it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules that ran convolutions or have compiled ones, unseen by an audit."""
+    """Equal outermost modules that ran convolutions, or whose compiled ones an audit misses."""
 
     name: str
     module: str

@@ -34,7 +34,7 @@ FEWEST_SIZES = 2  # dimensions of a batch, at least: a loss or a learning rate h
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
-"""Of each argument of a call: name, key, kind and shape, as in Argument."""
+"""Name, key, kind and shape of each argument of a call, as in Argument."""
 
 
 class ModelCalls:
@@ -106,7 +106,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of this module and its equals; None before its first convolution, as for a loss."""
+    """Calls of this and equal modules; None if the module ran no convolution so far."""
 
 
 class Models:
@@ -115,7 +115,7 @@ class Models:
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
     ) -> None:
-        """Start without models. Before each call of a model, `ending` gets the busiest model's number of calls."""
+        """Start without models. Before each call of a model, `ending` gets the largest call count so far."""
         self._own = own
         self._convolutions = convolutions
         self._ending = ending
@@ -137,7 +137,7 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Do what torch's `__call__` does, without one more stack frame for each layer."""
+            """Call the module as torch does, without an extra frame; note outermost calls."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Notes each write of a cuDNN flag, and of an environment variable that belongs to cuDNN."""
+"""Notes each write of a cuDNN flag, or of an environment variable of cuDNN or CUDA."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ PRECISIONS = {
     ("cuda", "conv"): "conv.fp32_precision",
     ("cuda", "rnn"): "rnn.fp32_precision",
 }
-"""Names of cuDNN's precision flags, by the setter's arguments; matrix products do not use cuDNN."""
+"""Names of cuDNN's precision flags, by the setter's arguments, without that of matrix products."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
 R = TypeVar("R")
@@ -64,7 +64,7 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """`calls`: counts convolutions so far. `elsewhere` + a pid: file of a forked process that set a flag."""
+        """`calls` counts convolutions so far; a forked process that sets a flag makes file `elsewhere` + pid."""
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # folder of the package torch, once imported
@@ -92,7 +92,7 @@ class Writes:
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:
-        """Note changes of os.environ, in both functions that make them."""
+        """Note edits of os.environ: replace os.putenv and os.unsetenv."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 

@@ -70,7 +70,7 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return the torch.nn.functional convolution, which CPU autocast casts, and its sizes."""
+    """Return torch.nn.functional's convolution, which CPU autocast casts, and the sizes."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

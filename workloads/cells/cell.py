@@ -35,7 +35,7 @@ class Cell:
     ranks: str = ONE_RANK
     """Number of processes that train together, each on its own GPU of one host, as `2_ranks`."""
     placement: str = ""
-    """`strides` if a convolution is channels_last by strides alone, as from schema version 3 on."""
+    """`strides` if a convolution is channels_last by strides alone; empty before schema 3."""
 
     def under(self, config: Config) -> "Cell":
         """Return the cell with the config's layout and precision where these are not null."""
@@ -47,7 +47,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return the fields as JSON, except those at their defaults: a new field changes no id."""
+        """Return as JSON the fields not at their defaults, so that a new field changes no id."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:
@@ -70,7 +70,7 @@ class Cell:
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether new shapes may end. Imports no user code."""
+        """Return False if new shapes never end, as far as known."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

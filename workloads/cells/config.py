@@ -1,4 +1,4 @@
-"""Config: cuDNN's flags, layout, precision and execution for one process; applies them and reads them back."""
+"""Config: cuDNN's flags, layout, precision and execution for one process, with code to apply and read them."""
 
 import os
 from collections.abc import Iterable
@@ -152,7 +152,7 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Environment variables that torch reads when it is imported, and the one that names a side of a gate."""
+        """Environment variables that torch reads when it is imported and, in a gate, one that names the side."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
@@ -211,8 +211,8 @@ def read_back(variables: Iterable[str]) -> Config:
 def apply_config(config: Config) -> Config:
     """Apply `config` and return the config read back. Raises WorkloadError if the two differ.
 
-    Layout, precision and execution are not read back here: Precision applies itself, the columns of Choice have
-    the layouts that convolutions met, and the columns of Ran have how steps ran.
+    Layout, precision and execution are not read back here. `Precision.apply` checks TF32, columns of Choice have
+    the layouts of convolutions, and columns of Ran show how steps ran.
     """
     config.apply()
     of_step = {name: getattr(config, name) for name in OF_STEP}

@@ -6,8 +6,8 @@ cuDNN: one, `@91900`, or a range, `@91900-91901`, end excluded. A plan's tag is 
 the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
 PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules. So we add
-those, from a text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp). The
-frontend matches plans as `Rule.bans` does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
+those, from a text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp). `Rule.bans` matches
+plans as the frontend does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 
 import json

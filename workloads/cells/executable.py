@@ -32,7 +32,9 @@ def execution_fault(
         return f"{name} replays what was captured: found state {cell.state}, allowed: {Plain.name}"
     precision = find_precision(cell.under(config).precision)
     if cell.direction == "training" and precision.autocast == "float16":
-        return f"{name} cannot hold a training step in {precision.name}: its loss scale waits for the GPU"
+        return (
+            f"{name} cannot hold training in {precision.name}: scaling the loss waits for the GPU"
+        )
     return None
 
 

@@ -43,7 +43,7 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """A regime's parameters, each with its default or, without one, None. Of a workload: None."""
+    """Defaults of a regime's parameters, None for one without default. Of a workload: None."""
     fault: str | None = None
     """Why no cell can use the workload or regime; None: cells can use it."""
     fails: bool = False
@@ -158,7 +158,7 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last by strides alone, as only from schema version 3 on.
+    """Return whether a convolution is channels_last by strides alone (contiguous before schema 3).
 
     A network has such a convolution if `traits.by_strides`, or if its input has one channel or one pixel.
     """

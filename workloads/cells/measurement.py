@@ -20,7 +20,7 @@ class MeasureSpec(BaseModel):
     model_config = STRICT
 
     cold_budget_s: Seconds = 150.0
-    """No further shape is called cold after this time; a loop with shapes left is timed as open."""
+    """After this time no further shape is called cold; if any is left, the loop counts as open."""
     cold_shapes: Annotated[int, Field(ge=1)] = 64
     """At most this many shapes are called cold."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4

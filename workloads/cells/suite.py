@@ -231,8 +231,8 @@ class CellAxes(BaseModel):
     """Batch size; replaces that of the problem or workload."""
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
     """How input shapes arrive: a rule by name, with parameters as in `{cycle: {sizes: 4}}`, shapes
-    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: with
-    default parameters, each rule that suits the cell and that the list does not name."""
+    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: each
+    other rule that suits the cell, with default parameters."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
     precision: str | PrecisionByDevice | list[str] = "tf32"

@@ -32,7 +32,7 @@ def read_gpu() -> dict[str, Any]:
 
 
 def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
-    """Return model and UUID of each GPU or slice for trials, also slices that CUDA omits."""
+    """Return model and UUID of each GPU or slice for trials, even slices that CUDA omits."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0, variables)

@@ -25,7 +25,7 @@ class ListedGpu:
         return self.uuid.startswith("MIG-")
 
     def is_called(self, entry: str) -> bool:
-        """Return whether an entry of CUDA_VISIBLE_DEVICES (number, UUID) means this GPU or slice, or its whole GPU."""
+        """Return whether a number or UUID in CUDA_VISIBLE_DEVICES names this GPU or slice, or the slice's GPU."""
         if entry.isdigit():
             return self.card_index == int(entry)
         is_uuid = entry.startswith(("GPU-", "MIG-"))

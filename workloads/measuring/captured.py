@@ -33,7 +33,7 @@ class _Captured:
 class CapturedStep:
     """Runs a step: copies inputs into a graph's tensors and replays the graph. A shape's first call makes its graph.
 
-    A step first drops the previous step's gradients, so that the capture itself makes new ones.
+    A training step begins by dropping the previous gradients, so the capture makes new ones.
     """
 
     def __init__(self, step: TimedStep) -> None:
@@ -83,7 +83,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it. If graphs or compiled code hide operations, `as_written` hides none."""
+    """Return `step` as `execution` runs it. Its `as_written` runs without graph or compiled code."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

@@ -140,7 +140,7 @@ def _seen(watch: StepWatch) -> Choice:
 
 
 def _losses(watch: LayoutWatch) -> list[str]:
-    """Return the layers that lose channels_last, in the order of running, each with the losing operation."""
+    """Return layer and operation of each loss of channels_last after which operations convert back."""
     numbers = [number for number in losses_in(watch.operations) if number is not None]
     lost = [watch.operations[number] for number in numbers]
     return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))

@@ -37,8 +37,8 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    Before the capture, `after` is called; it does the same work, perhaps fewer times. The capture
-    then holds no extra work of first calls, such as a search.
+    The capture comes after a call of `after`, which does the same work, perhaps fewer times,
+    so the graph holds no work of first calls, such as a search.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()

@@ -142,7 +142,7 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
 
 
 def read_log(text: str) -> list[Operation]:
-    """Return, in the log's order, an `Operation` for each call whose plans the log lists: a shape's first one."""
+    """Return an `Operation` for each call with plans in the log (the first at a shape), in the log's order."""
     operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):

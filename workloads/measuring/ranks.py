@@ -32,7 +32,7 @@ class Ranks:
     rank: int
     """Number of this process's rank."""
     links: list[Connection]
-    """Of rank 0: a connection to each other rank, in their order. Of another rank: its connection to rank 0."""
+    """At rank 0: connections to ranks 1, 2, ... in this order. At any other rank: one connection, to rank 0."""
     store: int
     """Descriptor of the file in memory through which ranks find each other."""
     counts: mmap
@@ -101,7 +101,7 @@ class Ranks:
         return model
 
     def leave(self) -> None:
-        """Return the process to its own clock; it no longer synchronises with other ranks. The process group ends with
+        """Use this process's own clock again, without waiting for other ranks. The process group ends with
         the process: ending gloo's group earlier never returned in 2 of 36 pairs of ranks (torch 2.13).
         """
         global _together

@@ -71,9 +71,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the relative standard error of the median ratio of a pair's times, for the worst pair.
+    """Return the largest relative standard error of a median ratio of times, over pairs of processes.
 
-    `by_process`: each process's times, one per round. For a single process, its own median's error.
+    `by_process`: each process's times, one per round. For one process, return its median's error.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))

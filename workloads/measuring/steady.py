@@ -39,7 +39,7 @@ LAUNCH_BOUND = 1.1  # wall time / device time: above it, the device waits in a t
 
 
 class Loop:
-    """A step and the inputs that it cycles through."""
+    """A step in a loop over prepared inputs."""
 
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device

@@ -74,7 +74,7 @@ class TracedOperation:
     loses: bool
     """Whether it is the first to lose channels_last, in its output or by a conversion inside."""
     pays: bool
-    """Whether it converts its input's layout; a copy that is itself the loss does not count."""
+    """Whether it converts its input's layout; the copy that loses the layout does not count."""
     converts: bool
     """Whether it is a copy from one layout to the other, and nothing else."""
     conversion_ms: float | None = None
@@ -82,7 +82,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Group operations with `pays` by `lost_by`. One that `loses` by converting has a group, maybe empty."""
+    """Group operations with `pays` by `lost_by`; a conversion that `loses` has a group, maybe empty."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

@@ -347,7 +347,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return the warning about infinities or NaN: `not_finite`, or `diverged` if only the last loss has any."""
+    """Return the warning about infinities or NaN: `not_finite`, or `diverged` if in the last loss alone."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]

@@ -44,7 +44,7 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Run for `warmup_s`, then until settled, up to `warmup_limit_s` in all; one round if `warmup_s` is 0."""
+    """Call `run` for `warmup_s`, then until settled, within `warmup_limit_s`; once if `warmup_s` is 0."""
     began = now()
     warm = WarmUp(run, telemetry)
     while (elapsed := now() - began) < max(spec.warmup_s, spec.warmup_limit_s):

@@ -130,7 +130,7 @@ def check_inputs(
     for part in sorted({"batch", *varies}):
         wanted = [name for name in named_sizes(shape) if PARTS.get(name) == part]
         if names.isdisjoint(wanted):
-            by = f", and regime {regime} varies it" if part in varies else ""
+            by = f", which regime {regime} varies" if part in varies else ""
             raise WorkloadError(
                 f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; write sizes "
                 f"by name, as in `shape: [batch, {space_names(shape)[0]}]`"

@@ -37,8 +37,8 @@ def model_workload(name: str, source: object) -> Workload:
     if not is_source(source):
         kind = "a class" if isinstance(source, type) else f"a {type(source).__name__}"
         raise WorkloadError(
-            f"{name} is {kind}; allowed: a workload, made by @workload(...) above a function, or a "
-            f"model: {ALLOWED}"
+            f"{name} is {kind}; allowed: a workload, made by @workload(...) above a function, or "
+            f"{ALLOWED}"
         )
     parameters = signature(source).parameters if isinstance(source, FunctionType) else {}
     is_step = any("Tensor" in str(p.annotation) for p in parameters.values())
@@ -157,7 +157,7 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Let the block run as if first: fixed seed, no dropout. Then restore both, and the buffers.
+    """Run the block with a fixed seed, no dropout; then restore generator, dropout and buffers.
 
     With dropout, a GPU would draw other masks for the float64 reference.
     """

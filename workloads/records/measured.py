@@ -90,7 +90,7 @@ class Measured:
     conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
     threads: int | None = column("CPU threads torch used")
     compute_cache: str | None = column(
-        "disk cache of CUDA and torch.compile: empty, warm, disabled; or null"
+        "cache of CUDA and torch.compile: empty, warm or disabled; null: none"
     )
     compute_cache_entries_before: int | None = column("CUDA's files in the cache at the start")
     compute_cache_entries_added: int | None = column("CUDA's files that the trial added")
@@ -144,7 +144,7 @@ class SteadyWall:
     """The steady state in wall time, as a user's loop has it."""
 
     warmup_s: float | None = column("how long the loop ran before it was timed")
-    warmup_settled: bool | None = column("whether the clock (else the pace) had settled by then")
+    warmup_settled: bool | None = column("whether the clock (if unknown, the pace) had settled")
     steady_wall_samples_ms: list[float] | None = column(
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)"
     )
@@ -171,7 +171,7 @@ class SteadyDevice:
         "device time per iteration without launch gaps: of each replay, or of a turn's replays"
     )
     steady_wait_ms: float | None = column(
-        "time of NCCL's kernels per iteration, beside the device time; null: one rank"
+        "time of NCCL's kernels per iteration, not in the device time; null: one rank"
     )
     steady_device_rounds: list[int] | None = column("number of each sample's round in its block")
     steady_device_ms: float | None = column("median of the samples")
@@ -188,7 +188,7 @@ class Ran:
     """How the step ran, under an execution that compiles or captures; all null if it ran as written."""
 
     cold_compile_ms: list[float] | None = column(
-        "part of each shape's calls in `cold` that torch.compile, or capturing its graph, took"
+        "time of torch.compile, or of capturing a graph, within each shape's calls in `cold`"
     )
     cold_compiles: list[int] | None = column(
         "compilations in each shape's calls; after the first shape, recompilations"
@@ -272,4 +272,4 @@ class Logged:
     logged_searches: int | None = column("logged convolutions whose plans were timed")
     logged_workspace_bytes: int | None = column("largest workspace of the chosen plans")
     logged_largest_workspace_bytes: int | None = column("largest workspace of plans in searches")
-    logged_plans_dropped: int | None = column("plans in searches too large for the free memory")
+    logged_plans_dropped: int | None = column("plans in searches that exceed the free memory")

@@ -57,16 +57,16 @@ class Asked:
     trial_id: Annotated[str, "hash of the cell, config, replicate and twin; with sweep_id the key"]
     attempt_id: Annotated[str, "unique to each try; if a key has two, the first stored counts"]
     attempt: Annotated[int, "1, or more if earlier tries were lost with their worker"]
-    retry: Annotated[int, "how often --retry-failed ran this trial again; the highest counts"]
+    retry: Annotated[int, "how often --retry-failed ran the trial again; its last row counts"]
     launch_id: Annotated[str, "one launch of the sweep; trials of two launches are not paired"]
     ends_launch: Annotated[
         bool,
-        "whether its launch ended here; if a sweep's or shard's last row has false, more may come",
+        "whether it ends its launch; if a sweep's or shard's last row has false, more may come",
     ]
     plan_hash: Annotated[str, "hash of the plan: its trials, their order, how they measure"]
     plan_trials: Annotated[
         int,
-        "most trials that the plan has; a sweep with as many keys, without repeats, is complete",
+        "the plan's trials, at most; a sweep with as many keys, without repeats, is complete",
     ]
     plan_cells: Annotated[int, "cells in the plan"]
     plan_blocks: Annotated[int, "blocks in the plan; an upper limit with `looks`"]
@@ -84,7 +84,7 @@ class Asked:
     ]
     input_shape: Annotated[list[int], "base input sizes: batch, channels, then space", Axis()]
     out_channels: Annotated[int | None, "filters of the convolution problem", CELL]
-    kernel_size: Annotated[list[int] | None, "of the problem, a number per spatial dimension", CELL]
+    kernel_size: Annotated[list[int] | None, "filter of the problem, one size per dimension", CELL]
     stride: Annotated[list[int] | None, "of the convolution problem", CELL]
     padding: Annotated[list[int] | None, "of the convolution problem", CELL]
     dilation: Annotated[list[int] | None, "of the convolution problem", CELL]
@@ -92,7 +92,7 @@ class Asked:
     bias: Annotated[bool | None, "whether the convolution problem adds a bias", CELL]
     transposed: Annotated[bool | None, "whether it is a transposed convolution", CELL]
     output_padding: Annotated[list[int] | None, "of a transposed convolution problem", CELL]
-    occurrences: Annotated[int | None, "how often its network has the problem"]
+    occurrences: Annotated[int | None, "how often the network has the problem"]
     model_arguments: Annotated[dict[str, str] | None, "a model's arguments, each as JSON", CELL]
     model_inputs: Annotated[str | None, "a model's inputs, as JSON; null: one float tensor", CELL]
     loss: Annotated[str | None, "the model's loss", CELL]
@@ -116,10 +116,10 @@ class Asked:
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "number of the block in the plan; a block is a cell's configs, each once"]
     position: Annotated[int, "place in the plan, from 0"]
-    repeats_block: Annotated[int | None, "the plan's split block that this one repeats, else null"]
+    repeats_block: Annotated[int | None, "number of the split block that this repeats, else null"]
     software: Annotated[
         str | None,
-        "environment whose Python ran, such as last_good, if the sweep interleaves two; null: "
+        "environment whose Python ran the trial, such as last_good, if a sweep has two; null: "
         "the launch's own",
     ]
 
@@ -216,21 +216,21 @@ class RunRecord(
 
     # where the trial's own time went
     start_s: Annotated[float | None, "from the fork to the first line of the trial's code"]
-    one_time_s: Annotated[float | None, "CUDA context, libraries, first backward of unrelated work"]
-    overlapped_s: Annotated[float | None, "part of one_time_s while others of its block had theirs"]
+    one_time_s: Annotated[float | None, "loading CUDA and libraries, and unrelated first steps"]
+    overlapped_s: Annotated[float | None, "part of one_time_s while others of its block paid too"]
     build_s: Annotated[float | None, "making the workload"]
     cold_s: Annotated[float | None, "cold part"]
     calibration_s: Annotated[float | None, "calibration"]
     steady_s: Annotated[float | None, "warm-up and steady part"]
     checks_s: Annotated[float | None, "untimed part after the measurement"]
     log_s: Annotated[float | None, "whole life of the untimed process that logs"]
-    exit_s: Annotated[float | None, "from the result to the process being gone"]
-    process_s: Annotated[float, "life of the trial's process, from fork to gone, without log_s"]
+    exit_s: Annotated[float | None, "from the result to the end of the process"]
+    process_s: Annotated[float, "life of the trial's process, from fork to end, without log_s"]
     waited_s: Annotated[float | None, "part of process_s in which others of its block took turns"]
     gap_s: Annotated[
         float | None,
-        "from the end of the slot's last process to this fork; null beside another process of its "
-        "block, or after a process of another `software`",
+        "from the end of the slot's previous process to its fork; null beside another of its "
+        "block, or after another `software`",
     ]
     started_at: Annotated[datetime, "when the trial's process was forked, UTC"]
     ended_at: Annotated[datetime, "when the trial's process was gone, UTC"]
@@ -257,7 +257,7 @@ class RunRecord(
     pinned_cpus: Annotated[
         str | None, "CPUs of its slot alone, as Linux lists them; null: not pinned"
     ]
-    numa_node: Annotated[int | None, "the GPU's NUMA node, near pinned_cpus; null if unknown"]
+    numa_node: Annotated[int | None, "the GPU's NUMA node, if CPUs are pinned; null: unknown"]
     version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
     commit: Annotated[str | None, "git commit of cudnn-sweep, where known"]
     env_hash: Annotated[str, "hash of the hardware: a change opens a new baseline"]

@@ -1,6 +1,6 @@
 """ModelChoice: how a model named by its import path is built and trained; and the optimisers, by name.
 
-The optimisers' defaults are PyTorch's; those of SGD are from PyTorch's tutorials.
+SGD's defaults are from PyTorch's tutorials, those of the others PyTorch's own.
 """
 
 from collections.abc import Iterable

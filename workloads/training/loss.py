@@ -103,7 +103,7 @@ def check_loss(name: str) -> None:
 
 
 def make_loss(name: str) -> Loss:
-    """Return a named loss's function. A user's own is imported; its calls must return a scalar tensor."""
+    """Return the function of loss `name`. A user's own is imported; it must return a scalar tensor."""
     if name in LOSSES:
         return LOSSES[name]
     users = import_named(name)

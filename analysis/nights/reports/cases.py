@@ -46,7 +46,7 @@ def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
 
 def _unchanged(series: Series) -> dict[str, str]:
     """Return a case's result for a series without finding: skipped if unjudged or too noisy."""
-    step = f"the smallest change it could show: {smallest_step(series) or 'another word'}"
+    step = f"the smallest change it could show: {smallest_step(series) or 'none'}"
     if not series.is_judged:
         return {"result": "skipped", "message": TOO_FEW_NIGHTS}
     if not series.could_show:

@@ -61,7 +61,7 @@ class OneChange:
 
     @property
     def size(self) -> str:
-        """Return what changed and by how much: the smallest to the largest ratio, or the words."""
+        """Return what changed and by how much: the range of ratios, or each change in words."""
         first = self.findings[0]
         ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
         walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
@@ -170,7 +170,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes: shared ones first, device time alone last, else most findings first."""
+    """Group findings into changes; sort shared ones first, those of device time alone last, larger ones first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -197,7 +197,7 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric; wall and device time are one without a `wall_ratio`."""
+    """Return hardware, direction and metric; without `wall_ratio`, wall and device time are one metric."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric
@@ -205,7 +205,7 @@ def _kind(finding: Finding) -> tuple[str, str, str]:
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return a sort key: other metrics, then device times, each by falling ratio."""
+    """Return a sort key: by falling ratio, device times after other metrics."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
@@ -284,7 +284,7 @@ def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Sect
         (
             not entry.is_judged or entry.could_show,
             Verbatim(f"{key.cell} · {key.settings}: {meaning(key)}, {key.gpu}"),
-            smallest_step(entry) or "its words vary" * (entry.is_judged and not entry.could_show),
+            smallest_step(entry) or "values vary" * (entry.is_judged and not entry.could_show),
             histories.get(key, ""),
         )
         for entry in series

@@ -67,7 +67,7 @@ class Figure:
     needs: Sequence[str]
     """Fields that a row must have to be drawn."""
     compares: str | None = None
-    """Field of which a line needs two values at least; other lines, or the whole chart, are left out."""
+    """Field in which a line needs two values at least; lines with one, or the whole chart, are left out."""
     columns: Sequence[str]
     """Fields that the chart's tooltip and the chart's table show."""
     rows: str | None = None
@@ -119,7 +119,7 @@ def dashed(**encoding: Any) -> Spec:
 
 
 def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
-    """Return a layer with a mark of its verdict for each row; a click on it shows the trials of the row's cell."""
+    """Return a layer with a mark for each row, styled by verdict; a click on it shows the trials of the row's cell."""
     size = {"expr": "dense ? 22 : 85"}
     mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
     looks = {"color": by_verdict("color"), "shape": by_verdict("shape")}

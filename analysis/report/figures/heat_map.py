@@ -49,8 +49,8 @@ HEAT_MAP = _heat_map(
     place=20,
     name="heat_map",
     title="Workload by regime",
-    about="The same ratios, a column for each shape regime, of the workloads that were timed in several. Each field shows the ratio and the sign of its "
-    f"verdict: {', '.join(vega.VERDICT_TEXTS.values())}. If there are many rows, they have colours alone.",
+    about="The same ratios of workloads timed in several shape regimes, a column for each. Each field shows the ratio and the sign of its "
+    f"verdict: {', '.join(vega.VERDICT_TEXTS.values())}. If there are many rows, fields show colours alone.",
     needs=["ratio"],
     columns=["row_label", "regime_label", "ratio", "verdict", "label"],
 )
@@ -60,7 +60,7 @@ PRECISION_MAP = _heat_map(
     place=18,
     name="precision_map",
     title="Workload by precision",
-    about="The same ratios, a column for each precision, GPU and version, of the workloads that were timed in several.",
+    about="The same ratios of workloads timed in several precisions, GPUs or versions, a column for each.",
     needs=["ratio"],
     columns=["grid_label", "precision_label", "ratio", "verdict", "label"],
 )

@@ -26,7 +26,7 @@ JOBS = vega.Figure(
     title="A job's time by its steps",
     about="Time of the whole job, divided by its time with the baseline (the dashed line), with 95% intervals, in the "
     "cell whose name you selected. Dots mark the break-even points, with their intervals. Starts and searches are "
-    "within the time: a short job mostly starts. Curves leave the chart where the difference is large.",
+    "within the time and fill most of a short job. Curves leave the chart where the difference is large.",
     table="curve",
     needs=["job_ratio"],
     columns=[

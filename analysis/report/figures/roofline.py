@@ -44,8 +44,8 @@ ROOFLINE = vega.Figure(
     title="Speed-up under the hardware's limit",
     about="Operations of a cell's convolutions in the time of its whole step, against their operations per byte. Marks "
     "are the candidate, the other ends of their lines the baseline. Grey lines are the limits that calibration reached "
-    "on each GPU in each precision: a copy where they rise, a matrix product where they are flat. The farther below, "
-    "the more of the time is other work, launches or slow kernels.",
+    "on each GPU in each precision: a copy where they rise, a matrix product where they are flat. The farther "
+    "below a mark is, the more of the time is other work, launches or slow kernels.",
     table="verdicts",
     needs=["ratio", "operations_per_byte", "convolution_flops", "matmul_tflops", "copy_gbps"],
     compares="operations_per_byte",

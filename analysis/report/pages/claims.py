@@ -11,8 +11,8 @@ from cudnn_sweep.analysis.report.pages.page import APART, Entry, Page, Row
 from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
-    "Each claim is judged figure by figure, under PyTorch's other settings. A figure holds, does not hold, or is "
-    "undecided if its interval leaves both open or its cell lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
+    "Each claim is judged figure by figure, with other settings at PyTorch's defaults. A figure holds, does not hold, or "
+    "is undecided if its interval leaves both open or its cell lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
     "decided. If only some say so, the verdict names the conditions in which all of them do, then those in which some "
     "do. A ratio is candidate / baseline, with its 95% interval."
 )
@@ -86,7 +86,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield each condition, with any counts and its ranges as text: sorted by having counts, then most rows."""
+    """Yield each condition and its counts and ranges as text: those with counts first, then by number of rows."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])

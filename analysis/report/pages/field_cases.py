@@ -11,8 +11,8 @@ ABOUT = (
     "Each case is a claim that somebody published about a convolution, beside a measurement of the "
     "same cell today. A ratio is candidate / baseline; in brackets its 95% interval, or the range "
     "over processes if a case is about one side. The cause explains today's difference. What a "
-    "report did not say is listed as assumed. Most claims of faster or slower hold from 3% on, whatever factor "
-    "was reported."
+    "report did not say is listed as assumed. Most claims of faster or slower hold if the change is 3% or more, "
+    "whatever factor was reported."
 )
 UNITS = {
     "wall": "wall time, ms",
@@ -57,7 +57,7 @@ def entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _framework(version: str | None) -> str:
-    """Return the word `torch` if `version` is one of PyTorch, empty for a date or other framework."""
+    """Return `torch` if `version` is a version of PyTorch; empty for a date or another framework."""
     return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 

@@ -1,4 +1,4 @@
-"""Makes HTML without scripts, Markdown or JSON from the paragraphs of a page."""
+"""Makes Markdown, JSON or script-free HTML from the paragraphs of a page."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.words import percent
 ABOUT = (
     "A verdict carries over if both sides decided alike (helps, hurts, equivalent, fails). A direction is "
     "known if the interval excludes 1. Choices are a config's most common kernels. Shares have 95% "
-    "intervals, which hold for cells like these, not for all cells. Each turned verdict is that of one cell."
+    "intervals, which hold for cells like these, not for all cells. A turned verdict is one that did not carry over."
 )
 SHARES, TURNED = "shares", "turned verdicts"
 

@@ -1,4 +1,4 @@
--- What does a job take with either config, by its steps, and what is the advice?
+-- How long does a job take with either config, by its steps, and what is the advice?
 --
 -- A row a cell and start, as `sweep query advice` has it; lists are text, in the order of `steps`.
 with jobs as materialized (

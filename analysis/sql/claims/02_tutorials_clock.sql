@@ -5,8 +5,8 @@
 -- The way: `time.time()` around 100 forward calls, without waiting for the GPU, with benchmark on
 -- and then off in one process. The claim holds if this clock gives the same verdict as the
 -- convolution's wall time in fresh processes, which is listed, too. A ratio of clocks is on / off,
--- with a t interval over processes. The clock is read while the GPU still works: the first loop
--- includes the search, the second only launches of the plans that the first loop chose.
+-- with a t interval over processes. The clock is read while the GPU still works: the first loop's
+-- time includes the search, the second loop's only launches of the plans that the search chose.
 -- Rows without outcome: the other order, and a script that waits for the GPU.
 with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select

@@ -3,9 +3,9 @@
 --
 -- Single convolutions, all else at PyTorch's defaults. `cudnn.conv.fp32_precision` allows TF32, as
 -- PyTorch does by default, or asks for IEEE. A process runs in TF32 if the name of one of its
--- kernels says so: tf32, or a tensor core's s1688, 16x8x8. A cell holds if all its processes run as
--- the setting says. Rows without outcome have the largest relative error against float64, if known:
--- TF32 keeps 11 of 24 bits.
+-- kernels says so: tf32, or a tensor core's s1688, 16x8x8. The claim holds for a cell if all its
+-- processes run as the setting says. Rows without outcome have the largest relative error against
+-- float64, if known: TF32 keeps 11 of 24 bits.
 with ran as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         cell_id,

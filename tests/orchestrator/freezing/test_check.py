@@ -64,7 +64,7 @@ def test_a_check_of_the_same_plans_holds(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (answer.state, answer.values["holds"]) == ("fine", True)
     assert facts(answer) == {
         "Plans": "2 of 2 operations take the plan of kept.json",
-        "A step": "2.00 ms, 0.500 of the time with off (0.490 to 0.510)",
+        "A step": "2.00 ms, 0.500 of the time with benchmark off (0.490 to 0.510)",
     }
     assert (answer.values["operations"], answer.values["same_plans"]) == (2, 2)
     assert (answer.values["frozen_ms_then"], answer.values["blocks"]) == (1.5, 3)

@@ -153,7 +153,7 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
         kept=replace(found.kept, advice=frozen),
     )
     assert answer_of(undecided).headline == (
-        "Undecided. So far a step with batch_norm.json takes 0.944 of the time with off. "
+        "Undecided. So far a step with batch_norm.json takes 0.944 of the time with benchmark off. "
         "It needs about 0.67 more minutes (--minutes)."
     )
 
@@ -168,7 +168,9 @@ def test_what_the_three_compute_is_compared_with_float64_where_that_is_asked_for
 def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
     code, text, _ = _said(_options(), FASTER, frozen_time=1.0, process=0.0)
     assert code == DONE
-    assert re.search(r"No gain shown by \d+ blocks: a step takes 1.000 of the time with off", text)
+    assert re.search(
+        r"No gain shown by \d+ blocks: a step takes 1.000 of the time with benchmark off", text
+    )
     assert not (tmp_path / "batch_norm.json").exists()
 
 
@@ -183,7 +185,10 @@ def test_only_an_interval_below_off_is_a_gain() -> None:
     ratios = {"frozen_ratio": 0.97, "frozen_ratio_low": 0.93, "frozen_ratio_high": 1.012}
     unsure = replace(kept, measured=changed(kept.measured, blocks=2, **ratios))
     assert not unsure.gains, "by the point a step is 3% faster"
-    assert unsure.step == "by 2 blocks: a step takes 0.970 of the time with off (0.930 to 1.012)"
+    assert (
+        unsure.step
+        == "by 2 blocks: a step takes 0.970 of the time with benchmark off (0.930 to 1.012)"
+    )
     small = {"frozen_ratio": 0.997, "frozen_ratio_low": 0.995, "frozen_ratio_high": 0.999}
     assert replace(kept, measured=changed(kept.measured, **small)).gains
     slower = changed(kept.advice, advice="off", setting="off")

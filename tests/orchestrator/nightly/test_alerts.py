@@ -104,7 +104,7 @@ def test_a_webhook_that_is_not_found_costs_no_night(
     look = FakeMachine(script=FakeScript(), night=date(2026, 11, 1)).look
     monkeypatch.setattr(ThisMachine, "look", lambda self, suite: look(suite))
     assert play(3, console=console, dry_run=True, minutes=40.0) == 0
-    cost = "at most about 1 GPU hours for each GPU: 40 minutes for the suite, 20 for fresh trials"
+    cost = "at most about 1 hours on each GPU: 40 minutes for the suite, 20 for fresh trials"
     assert cost in said.getvalue()
     assert said.getvalue().count(f"warning: no notification will be sent: {not_set}") == 3
 

@@ -255,7 +255,7 @@ def test_a_dry_run_says_how_long_a_night_takes(monkeypatch: pytest.MonkeyPatch) 
     options: Any = SimpleNamespace(dry_run=True)
     assert run_night(options, {}, Mock()) == ExitCode.FINE
     assert said == [
-        "A night takes at most about 2 GPU hours for each GPU: 80 minutes for the suite, 40 for fresh trials."
+        "A night takes at most about 2 hours on each GPU: 80 minutes for the suite, 40 for fresh trials."
     ]
 
 

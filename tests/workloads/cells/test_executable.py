@@ -43,7 +43,7 @@ def fault(
             "needs a graph for each shape; the shapes of regime fresh never end",
         ),
         ("cuda_graph", {"state": "checkpoint"}, "found state checkpoint, allowed: plain"),
-        ("cuda_graph", {"precision": "amp_fp16"}, "in amp_fp16: its loss scale waits for the GPU"),
+        ("cuda_graph", {"precision": "amp_fp16"}, "amp_fp16: scaling the loss waits for the GPU"),
     ],
 )
 def test_what_an_execution_cannot_run_is_named(

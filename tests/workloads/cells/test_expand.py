@@ -106,7 +106,7 @@ def test_a_cell_whose_layouts_were_others_before_has_an_id_of_its_own(
         (
             ["batch", 3, 32, 32],
             "cycle",
-            "no shape with height or width, and regime cycle varies it",
+            "no shape with height or width, which regime cycle varies",
         ),
         (["batch", 3, 32, 32], "fixed", None),
         (["batch", 3, "height", 32], "cycle", None),
