@@ -286,7 +286,7 @@ def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts
     night = "nightly --night 2026-11-21"
     first = hosts.begin(night)
     hosts.wait_until(lambda: hosts.records(before), first)
-    assert "continues on the cluster. To follow, start it again" in hosts.interrupt(first)
+    assert "continues on the cluster. To follow it, repeat the command" in hosts.interrupt(first)
     came = len(hosts.records(before))
     ends = time.monotonic() + PATIENCE_S
     while "succeeded" not in hosts.sweep("status"):

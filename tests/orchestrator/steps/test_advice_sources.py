@@ -1,6 +1,7 @@
 """Where advice comes from, which stored sweeps are of a step, and which values are raced, of made-up rows."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -307,9 +308,9 @@ def test_a_layout_is_offered_to_images_and_a_precision_if_it_is_allowed(
     allow: str | None,
     values: set[str],
 ) -> None:
-    monkeypatch.setattr(levers, "fault_of", lambda *_: None)
-    cell: Any = SimpleNamespace(input_shape=(2,) * dimensions)
+    monkeypatch.setattr(levers, "execution_fault", lambda *_, **__: None)
+    cell: Any = SimpleNamespace(workload="resnet50", input_shape=(2,) * dimensions)
     more = ",precision" if allow else ""
     options = AdviseOptions(workload="resnet50", levers=names + more, allow=allow)
-    found, _ = offered(options, cell, Mock())
-    assert {lever for lever, texts in found.items() if texts} == values
+    found, _ = offered(options, partial(levers.fault_of, cell=cell, machine=MagicMock()))
+    assert {lever for lever, _ in found} == values

@@ -11,7 +11,7 @@ import pytest
 from cudnn_sweep.analysis.answers.answer import Section
 from cudnn_sweep.analysis.results.advice import DOES_NOT_FIT, FAILS, UNDECIDED, Advice
 from cudnn_sweep.analysis.words import GIB
-from cudnn_sweep.orchestrator.steps import racing
+from cudnn_sweep.orchestrator.steps import levers, racing
 from cudnn_sweep.orchestrator.steps.advice_text import Answered
 from cudnn_sweep.orchestrator.steps.levers import BENCHMARK, OWN, Changes
 from cudnn_sweep.orchestrator.steps.racing import (
@@ -63,7 +63,14 @@ def row(ms: float = 5.0, **changes: Any) -> Any:
     return SimpleNamespace(**usual | changes)
 
 
-def found(best: Changes = LAST, advices: Mapping[Changes, Any] | None = None, **of: Any) -> Raced:
+def found(
+    best: Changes = LAST,
+    advices: Mapping[Changes, Any] | None = None,
+    l2_errors: Mapping[Changes, float] = {},
+    idle: float = 0.0,
+    **of: Any,
+) -> Raced:
+    """Return a race's answer; `l2_errors` by config, `idle`: the GPU's share of the own config's step."""
     advices = {LAST: row()} if advices is None else advices
     usual: dict[str, Any] = {
         "options": OPTIONS,
@@ -71,11 +78,16 @@ def found(best: Changes = LAST, advices: Mapping[Changes, Any] | None = None, **
         "advice": advices.get(best),
         "advices": advices,
         "out": {},
-        "l2_errors": {},
-        "idle": 0.0,
+        "left_out": {},
         "times_ms": [10.0],
+    } | of
+    trials: dict[Changes, Any] = {
+        changes: SimpleNamespace(
+            l2_error=l2_errors.get(changes), busy=1 - idle if changes == OWN else None
+        )
+        for changes in (OWN, best, *advices, *usual["out"])
     }
-    return Raced(best=best, **usual | of)
+    return Raced(best=best, trials=trials, **usual)
 
 
 @pytest.mark.parametrize(
@@ -277,8 +289,7 @@ def test_the_records_of_all_stages_are_read_together(monkeypatch: pytest.MonkeyP
     assert answer.advices == {LAST: rows[0]}
     assert (answer.advice, answer.other) == (rows[0], rows[2])
     assert answer.out == {BENCHMARK: "no"}
-    assert answer.l2_errors == {OWN: 1e-3}
-    assert answer.idle == pytest.approx(0.3)
+    assert (answer.trials[OWN].l2_error, answer.trials[OWN].busy) == (1e-3, 0.7)
     assert answer.times_ms == [5.0], "of the user's own config"
 
 
@@ -296,7 +307,6 @@ def test_the_newest_race_that_measured_a_named_lever_answers(
     answer = stored_race(replace(OPTIONS, levers="benchmark,execution"))
     assert answer is not None
     assert answer.out == {BENCHMARK: "fails"}
-    assert set(answer.left_out) == {"cuda_graph", "compile", "reduce_overhead"}
     monkeypatch.setattr(racing, "stored_names", lambda *_: ["race-3"])
     assert stored_race(OPTIONS) is None
 
@@ -326,9 +336,7 @@ class Stages:
         told = kept or {}
         for name, value in {
             "open_store": lambda _: SimpleNamespace(sweeps=lambda: states),
-            "offered": lambda *_: ({"layout": ["channels_last"]}, {"compile": "no g++"}),
             "_planned": self._planned,
-            "next_configs": self._next,
             "raced": self._raced,
             "stored_names": lambda *_: names,
             "new_sweep_id": lambda: "new",
@@ -339,6 +347,8 @@ class Stages:
             "say": lambda _, text: self.said.append(text),
         }.items():
             monkeypatch.setattr(racing, name, value)
+        monkeypatch.setattr(levers, "offered", lambda *_: ([*LAST], {"compile": "no g++"}))
+        monkeypatch.setattr(levers, "next_configs", self._next)
 
     def race(self) -> Raced:
         return race(OPTIONS, Mock(), Mock(), Mock())
