@@ -109,7 +109,7 @@ def offered(options: AdviseOptions, fault_of: FaultOf) -> tuple[list[Change], di
     """Return the changes to race, and why other values are left out. Raises SpecError if nothing is left to race."""
     named = named_changes(options)
     faults = {change: fault_of((change,)) for change in named}
-    out = {text: fault for (_, text), fault in faults.items() if fault}
+    out = {name_of((change,)): fault for change, fault in faults.items() if fault}
     if len(out) == len(named):
         reasons = "; ".join(f"{text}: {why}" for text, why in out.items())
         raise SpecError(f"nothing to race: {reasons or 'a precision needs --allow'}")

@@ -231,7 +231,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
     """Return what the sweeps of a race recorded about the values that the options name. `sweeps`: a pattern."""
     named = levers.named_changes(options)
     by_config = {levers.changes_of(row.settings): row for row in config_trials(store, sweeps)}
-    raced_there = {change for changes in by_config for change in changes}
+    there = {change for changes in by_config for change in changes}
     trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
     advices = {
@@ -256,7 +256,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
         advices=asked,
         trials=trials,
         out=out,
-        left_out={text: "not raced" for lever, text in named if (lever, text) not in raced_there},
+        left_out={levers.name_of((each,)): "not raced" for each in named if each not in there},
     )
 
 

@@ -185,6 +185,7 @@ def test_a_clear_race_names_all_that_helps_with_its_lines_and_is_answered_again(
     chosen = next(row for row in answer["configs"] if row["changes"] == answer["setting"])["advice"]
     assert chosen["ratio_low"] <= chosen["ratio"] <= chosen["ratio_high"] < 1
     again = answered(machine(), from_store=True)
+    assert again[1]["left_out"]["benchmark"] == "not raced"
     assert (again[0], again[1]["headline"]) == (code, answer["headline"])
     assert not again[2].count("Stage")
 
