@@ -38,12 +38,7 @@ WITHOUT_GPU = {
 }
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 SIZES = ("stride", "padding", "dilation")
-OF_BOTH = (
-    "out_channels",
-    "groups",
-    "bias",
-    "transposed",
-)  # keys of a problem, too
+OF_BOTH = ("out_channels", "groups", "bias", "transposed")  # keys of a problem, too
 NUMBERS = (*SIZES, "groups", "times", "FLOPs")
 LOSS_COLUMNS = ("loses channels_last", "operation", "pays")
 OPERATION_COLUMNS = ("number", "layer", "operation", "takes", "returns", "", "conversions_ms")

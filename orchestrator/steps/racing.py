@@ -116,10 +116,8 @@ class Raced(Answered):
         if own and this and this is not own and None not in (this.l2_error, own.l2_error):
             errors = f"{number(this.l2_error)} instead of {number(own.l2_error)}"
             yield "Error", f"{errors}, relative to float64"
-        out = {levers.name_of(changes): why for changes, why in self.out.items()} | {
-            **self.left_out
-        }
-        for place, (value, why) in enumerate(out.items()):
+        out = {levers.name_of(changes): why for changes, why in self.out.items()}
+        for place, (value, why) in enumerate({**out, **self.left_out}.items()):
             yield "" if place else "Left out", f"{value}: {why}"
         if self.cut:
             yield "Cut", f"{self.cut}; the same command resumes the race"
