@@ -193,26 +193,39 @@ wholes as materialized (
     inner join started on cells.cell = started.cell
 ),
 
--- what each block's times add to the log ratio of the whole job, and to that of a step
+-- what each block's times add to the log ratio of the whole job, and to that of a step, which all
+-- jobs of a cell share
 moved as (
     select
         wholes.whole as cell,
         timed.choice,
         timed.other_settings || (timed.no_effect_reason is null)::text || wholes.start
         || wholes.steps as pool,
-        1 as share,
-        wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms) as whole,
-        ln(timed.c_ms / timed.b_ms) as step
+        'whole' as clock,
+        wholes.c_share * ln(timed.c_ms) - wholes.b_share * ln(timed.b_ms) as observed
     from timed
     inner join wholes on timed.cell = wholes.timed_cell
     where timed.is_counted and timed.b_ms > 0 and timed.c_ms > 0
+    union all
+    select
+        cell,
+        choice,
+        other_settings || (no_effect_reason is null)::text as pool,
+        'step' as clock,
+        ln(c_ms / b_ms) as observed
+    from timed
+    where
+        is_counted and b_ms > 0 and c_ms > 0
+        and cell in (select timed_cell from wholes)
 ),
 
 -- without rows of a state in which no process started
 logs as materialized (
-    unpivot moved
-    on whole, step
-    into name clock value observed
+    select
+        *,
+        1 as share
+    from moved
+    where observed is not null
 ),
 
 seen as materialized (
@@ -302,7 +315,7 @@ weighed as (
         limit_gib * 1073741824 as limit_bytes
     from spread_wholes as wholes
     left join scattered on wholes.cell = scattered.cell
-    left join seen as steps on wholes.whole = steps.cell and steps.clock = 'step'
+    left join seen as steps on wholes.timed_cell = steps.cell and steps.clock = 'step'
 ),
 
 judged_rows as (
