@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from itertools import compress, count
+from math import isclose
 from string import Template
 from typing import Any
 
@@ -47,7 +48,7 @@ def as_html(payload: Payload) -> str:
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
     jobs = payload.tables["jobs"]
-    sheets = {**payload.tables, "jobs": replace(jobs, answered=_shortened(jobs.answered))}
+    sheets = {**payload.tables, "jobs": replace(jobs, answered=[*map(_shortened, jobs.answered)])}
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
     tables = {
@@ -83,23 +84,19 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
     return [*distinct], [*map(places.__getitem__, values)] if len(distinct) > 1 else None
 
 
-def _shortened(jobs: Sequence[Row]) -> list[Row]:
-    """Return jobs without the times between the first and last if all lie on one line, as most do."""
-    shortened = []
-    for job in jobs:
-        steps = [float(each) for each in job["steps"].split()]
-        ends = {name: _ends(steps, job[name]) for name in ("baseline_s", "candidate_s")}
-        shortened.append(job | ends)
-    return shortened
-
-
-def _ends(steps: Sequence[float], times: str) -> str:
-    listed = times.split()
-    seconds = [float(each) for each in listed]
-    slope = (seconds[-1] - seconds[0]) / ((steps[-1] - steps[0]) or 1)
-    line = [seconds[0] + slope * (each - steps[0]) for each in steps]
-    is_line = all(abs(a - b) < 1e-5 * b for a, b in zip(line, seconds, strict=True))
-    return f"{listed[0]} {listed[-1]}" if is_line and listed[2:] else times
+def _shortened(job: Row) -> Row:
+    """Return a job without the times between the first and last if all lie on one line, as most do."""
+    steps = [float(each) for each in job["steps"].split()]
+    ends = {}
+    for name in ("baseline_s", "candidate_s"):
+        times = [float(each) for each in job[name].split()]
+        slope = (times[-1] - times[0]) / (steps[-1] - steps[0] or 1)
+        line = [times[0] + slope * (each - steps[0]) for each in steps]
+        if steps[2:] and all(
+            isclose(*pair, rel_tol=1e-5) for pair in zip(line, times, strict=True)
+        ):
+            ends[name] = f"{times[0]:g} {times[-1]:g}"
+    return job | ends
 
 
 def figures() -> list[Figure]:

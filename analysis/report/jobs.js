@@ -66,10 +66,8 @@ function jobTable(rows) {
     interval: isMissing(row.job_low) ? "" : `${row.job_low.toFixed(3)} to ${row.job_high.toFixed(3)}`,
     ...{ baseline_time: shownTime(row.baseline_s), candidate_time: shownTime(row.candidate_s) },
   }));
-  const columns = [
-    ...["label", "advice", { field: "baseline_time", title: "job with the baseline" }, { field: "candidate_time", title: "with the candidate" }],
-    ...[{ field: "saves", title: "candidate saves" }, { field: "job_ratio", title: "ratio" }, { field: "interval", title: "95% interval" }],
-  ];
+  const titles = { baseline_time: "job with the baseline", candidate_time: "with the candidate", saves: "candidate saves", job_ratio: "ratio", interval: "95% interval" };
+  const columns = ["label", "advice", ...Object.entries(titles).map(([field, title]) => ({ field, title }))];
   const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name for its curve`;
   return tableOf({ caption, columns, rows: shown, firstCell: curveButton });
 }

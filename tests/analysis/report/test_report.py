@@ -205,7 +205,7 @@ def test_times_on_a_line_are_given_by_their_ends() -> None:
         "candidate_s": "1 2 4",
         "start": "warm",
     }
-    assert _shortened([job]) == [job | {"baseline_s": "1.00001 5"}]
+    assert _shortened(job) == job | {"baseline_s": "1.00001 5"}
 
 
 @pytest.mark.slow

@@ -212,7 +212,7 @@ def test_the_page_answers_for_the_steps_that_a_reader_types(page: Browser) -> No
 
     few, many = type_in(100), type_in(1_000_000)
     assert few != many and "2 on" in many
-    assert "--steps 1000000 --state container" in page.text("#job-answer code")
+    assert "--steps 1000000 --state container" in page.text("#job-query code")
 
 
 def test_another_contrast_has_its_own_answer(page: Browser) -> None:
