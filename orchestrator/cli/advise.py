@@ -11,6 +11,7 @@ from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.query import deliver
 from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.steps import step_options
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def gate(options: step_options.GateOptions) -> None:
     Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
     The answer lists what else differs, and the smallest slowdown that the gate would have found.
     """
+    for option, suffix in {"comment": ".md", "junit": ".xml"}.items():
+        if getattr(options, option):
+            raise SpecError(f"--{option} is now --write, with a name that ends in {suffix}")
     _run("gating.gate:gate", options)
 
 

@@ -161,7 +161,10 @@ class RunningCluster(Cluster):
         try:
             report = follow(self.jobs, job, console)
         except KeyboardInterrupt:
-            say(console, f"\nSweep {tonight} continues on the cluster. To follow it, repeat the command")
+            say(
+                console,
+                f"\nSweep {tonight} continues on the cluster. To follow it, repeat the command",
+            )
             raise
         keep(tonight, report.outcome)
         self.known.fetched(job).touch()

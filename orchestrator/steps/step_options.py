@@ -280,6 +280,8 @@ class GateOptions(TurnOptions, _Sides):
     cannot_tell: Annotated[
         Literal["ok", "fail"], "Exit code of an undecided gate: 0 for ok, 3 for fail."
     ] = "fail"
+    comment: Annotated[str | None, typer.Option(hidden=True)] = None  # --write since
+    junit: Annotated[str | None, typer.Option(hidden=True)] = None
 
 
 def _read(text: str) -> tuple[str, "JsonValue"]:
