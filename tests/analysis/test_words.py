@@ -139,6 +139,7 @@ def test_versions_of_cudnn_read_as_nvidia_writes_them() -> None:
         (1.0, None, None, "", "0% more"),
         (1.99, None, None, " time", "99.0% more time"),
         (2.0, None, None, " time", "2.00 times the time"),
+        (1.996, None, None, " time", "2.00 times the time"),
         (2.0, None, None, "", "2.00 times as much"),
         (1.5, 1.4, None, "", "50.0% more"),
         (0.5, None, None, " time", "2.00 times as fast"),
