@@ -22,7 +22,7 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return a float as `number` formats it; format a whole float as an int."""
+    """Return a float as `number` formats it, a whole one with all digits."""
     return number(int(value) if value == int(value) else value)
 
 

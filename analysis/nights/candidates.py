@@ -282,7 +282,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. If only one software ran, leave out numbers, which nights judge.
+        """Judge candidates by fresh trials. If only one software ran, omit amounts: the nights judge them.
 
         `is_cut`: whether the time was up, so that missing trials may just not have been reached.
         """

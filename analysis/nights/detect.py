@@ -116,7 +116,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return the start of each candidate's bad nights, which one fine night does not end. Skip the oldest."""
+    """Return each candidate's first bad night, looking past single fine nights. Skip the oldest nights."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)

@@ -122,7 +122,7 @@ class History:
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the workload_hash last known before night `at` of `comparable`, and that of `at`."""
+        """Return the last workload_hash known before comparable night number `at`, and its own."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]

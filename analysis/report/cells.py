@@ -78,8 +78,8 @@ def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
     """Return two labels for each verdict, with and without GPU and versions. A label has the cell's name, the
-    other settings that not all verdicts have and, if verdicts differ in it, whether processes took turns. In
-    a race these settings are the other config; if several verdicts share it, the best config is added."""
+    `other_settings` not common to all verdicts and, if verdicts differ in it, whether processes took turns.
+    In a race it has the other config instead, and the best config if several verdicts share the other."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]

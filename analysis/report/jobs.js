@@ -79,7 +79,7 @@ function raceTable(rows) {
     const sides = [...ofCell.map((row) => [row.best, row.baseline_s]), ...runs.map((row) => [row.other, row.candidate_s])];
     const [set, seconds] = sides.sort(([, one], [, other]) => compare(one, other))[0];
     const beside = ofCell.filter((row) => row.best === set || row.other === set);
-    const usual = [...beside, ...ofCell].find((row) => row.other === USUAL)?.candidate_s;
+    const usual = [...beside, ...ofCell].find((row) => row.other === USUAL)?.candidate_s ?? ofCell.find((row) => row.best === USUAL)?.baseline_s;
     const alike = beside.filter(({ advice }) => ["undecided", "no difference"].includes(advice)).map((row) => (row.best === set ? row.other : row.best));
     const label = cells[ofCell[0].cell].label;
     return { cell: ofCell[0].cell, label, set, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), alike: alike.join("; ") };

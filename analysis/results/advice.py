@@ -85,7 +85,7 @@ class Advice(OfContrast):
 
     @property
     def is_for_candidate(self) -> bool:
-        """Return whether the advice is to use the candidate's value, such as on for benchmark."""
+        """Return whether the advice is to use the candidate's value (not for true or false)."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
@@ -138,6 +138,6 @@ def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
 
 
 class Freeze(AnswerRow):
-    """A cell's kept choice (benchmark off, with errata) in a sweep, against benchmark off and on."""
+    """A cell in a sweep: benchmark off with errata (the kept choice), against off and on alone."""
 
     question = "freezes"

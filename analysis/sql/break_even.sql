@@ -17,8 +17,8 @@
 -- break_even_high the reverse. A single block gives no interval: set new_compute_caches in a suite.
 --
 -- Compiling and capturing a graph are part of the start, as a search is; a recompilation or a new
--- graph is part of a further shape's cost. If $field is execution, the start has the compiler's
--- import, too: one-time costs of a process that compiles, less those of one that does not.
+-- graph is part of a further shape's cost. If $field is execution, the start also has the import
+-- of the compiler (one-time costs of a process that compiles, less those of one that does not).
 --
 -- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
 -- Iterations are those at that shape. A loop is timed over all its shapes, so each shape is assumed

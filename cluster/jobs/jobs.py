@@ -85,12 +85,13 @@ class Jobs:
         self, job: SentJob, sender: str, entrypoint: str, runtime_env: Mapping[str, Any]
     ) -> None:
         """Submit a job; try again for up to AGENT_S while the cluster has no agent that takes jobs."""
+        fields = asdict(job)
         submit = partial(
             self._client.submit_job,
-            submission_id=job.job_id,
+            submission_id=fields.pop("job_id"),
             entrypoint=entrypoint,
             runtime_env=dict(runtime_env),
-            metadata={"sender": sender, **asdict(job)},
+            metadata=fields | {"sender": sender},
         )
         ends = monotonic() + AGENT_S
         while True:

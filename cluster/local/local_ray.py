@@ -202,7 +202,7 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
         """Keeps the current folder and the script's folder off the sys.path of Ray's workers."""
 
         def _runtime_env_has_working_dir(self) -> bool:
-            """Return True, so that Ray adds no folder (`py_driver_sys_path` in Ray's worker.py)."""
+            """Return True: Ray's worker.py then adds no folder to `py_driver_sys_path`."""
             return True
 
     options: dict[str, Any] = {

@@ -52,7 +52,8 @@ trials as (
             and sides.direction = records.direction
             and sides.precision = records.precision
             and sides.layout = records.layout
-            and sides.settings = unusual_settings(records.config)
+            and sides.settings
+            = unusual_among(settings_besides(null, setting_texts(records.config, 0)))
     where records.status = 'ok' and records.twin = 0 and not is_doubtful(records.warnings)
     group by sides.case_id, sides.setting
 )

@@ -180,7 +180,7 @@ def _content_of(text: str) -> str:
         raise ValueError('it is not {"crc32": ..., "content": ...}')
     if file["crc32"] not in (checksum(file["content"]), BY_HAND):
         raise ValueError(
-            f'its checksum does not fit: it is damaged, or was edited without "crc32": "{BY_HAND}"'
+            f'its checksum is wrong: it is damaged; if you edited it, set "crc32" to "{BY_HAND}"'
         )
     return json.dumps(file["content"])
 

@@ -81,7 +81,7 @@ class TheseNodes:
         if counts:
             raise SpecError(
                 f"ranks: found {', '.join(sorted(counts))}, allowed on a cluster: {ONE_RANK}; "
-                "launch on a machine with that many GPUs"
+                "launch where each rank has its own GPU"
             )
         return self._nodes[0].machine
 

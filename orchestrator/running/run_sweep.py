@@ -300,7 +300,7 @@ def plan_of(name: str, suite: SuiteSpec, machine: Survey) -> Plan:
         found = f"{len(plan.configs())} configs of which no two differ in one setting{of_named}"
         until, found = ("best", "one config") if plan.is_race else ("decided", found)
         raise SpecError(
-            f"suite {name}: replicates: until {until}: found {found}, so nothing would be decided; "
+            f"suite {name}: `replicates: {{until: {until}}}` would decide nothing: found {found}; "
             "give a number"
         )
     return plan

@@ -97,12 +97,13 @@ def named_changes(options: AdviseOptions) -> list[Change]:
     for option, names, known in (("levers", levers, LEVERS), ("allow", allowed, PRECISIONS)):
         if wrong := [name for name in names if name not in known]:
             raise SpecError(f"--{option}: found {wrong[0]!r}, allowed: {', '.join(known)}")
-    return [
+    named = [
         (lever, text)
         for lever, text in LINES
         if (text in allowed if lever == "precision" else lever in levers)
         and text != getattr(options, lever, EAGER)
     ]
+    return sorted(named, key=lambda change: change[0] == "precision")  # raced last, pasted earlier
 
 
 def offered(options: AdviseOptions, fault_of: FaultOf) -> tuple[list[Change], dict[str, str]]:

@@ -245,7 +245,7 @@ def _regime(options: AdviseOptions | TurnOptions) -> object:
             return ListedChoice(listed=ListedSpec(file=shapes))
         except ValidationError as error:
             raise SpecError(f"--shapes: {_reason(error)}") from None
-    text = f"workload: noop\nregime: {regime or 'fixed'}"
+    text = f"workload: noop\nregime: {'fixed' if regime is None else regime}"
     return read_strict_text(text, "--regime", CellAxes).regime
 
 

@@ -229,7 +229,6 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
     """Return what the sweeps of a race recorded about the values that the options name. `sweeps`: a pattern."""
     named = levers.named_changes(options)
     by_config = {levers.changes_of(row.settings): row for row in config_trials(store, sweeps)}
-    there = {change for changes in by_config for change in changes}
     trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
     advices = {
@@ -244,6 +243,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
         if (why := _refused(asked[changes], options) if changes in asked else _failed(row))
     }
     best = chosen(jobs_s({changes: row for changes, row in asked.items() if changes not in out}))
+    there = {change for changes in (*asked, *out) for change in changes}
     return Raced.of(
         options,
         sweeps,

@@ -1,4 +1,4 @@
-"""Notes how the script makes and calls its models: modules called outside of other modules."""
+"""Notes how a script makes and calls models (modules called outside of all others)."""
 
 import copyreg
 import inspect
@@ -110,7 +110,7 @@ class Outermost:
 
 
 class Models:
-    """The outermost modules that run convolutions or have compiled ones."""
+    """The outermost modules with convolutions that run or are compiled."""
 
     def __init__(
         self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]

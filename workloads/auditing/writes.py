@@ -149,7 +149,7 @@ class Writes:
     def _writer(self) -> tuple[SourceLine, SourceLine | None] | None:
         """Return the writer's line, and the innermost line of the user's own code in another file.
 
-        The writer is outside of torch, unless torch sets a flag for itself.
+        The writer is code outside torch, or torch where it writes unasked.
         """
         frame: FrameType | None = sys._getframe(1)
         of_torch: FrameType | None = None

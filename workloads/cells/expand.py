@@ -158,7 +158,7 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last by strides alone (contiguous before schema 3).
+    """Return whether a convolution is channels_last only by strides (before schema 3 it was not).
 
     A network has such a convolution if `traits.by_strides`, or if its input has one channel or one pixel.
     """

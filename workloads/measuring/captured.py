@@ -83,7 +83,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it. Its `as_written` runs without graph or compiled code."""
+    """Return `step` as `execution` runs it; `as_written` still runs it without graph or compiler."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

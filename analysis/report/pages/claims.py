@@ -76,7 +76,7 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Count each trial of a cell and contrast once, even if several measures use it."""
+    """Count trials by cell and contrast; one that several measures use counts once."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:

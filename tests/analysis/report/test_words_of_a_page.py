@@ -142,7 +142,7 @@ def content(**changes: Any) -> Any:
         ),
         (
             {"sweeps": pa.table({"planned": [6, 4], "recorded": [4, 4], "not_begun": [1, 0]})},
-            ["2 trials planned and not recorded, those of 1 cell without a block included: "],
+            ["2 trials planned and not recorded (1 cell without any block): "],
         ),
         (
             {"sweeps": pa.table({"planned": [4], "recorded": [6], "not_begun": [0]})},

@@ -42,7 +42,7 @@ def of_model(database: Database, name: str, gpu: str) -> list[dict[str, object]]
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_question_mixes_models(tmp_path: Path) -> None:
     """Both models' blocks have the same numbers, in one sweep; the setting helps one and hurts the other."""
     one = [

@@ -42,7 +42,7 @@ def test_link_in_its_place_is_refused(shared: Path) -> None:
     theirs = shared / "theirs"
     theirs.mkdir()
     temporary_path().symlink_to(theirs)
-    with pytest.raises(OrchestratorError, match=r"cudnn-sweep-\d+ is a link: remove it, or name"):
+    with pytest.raises(OrchestratorError, match=r"cudnn-sweep-\d+ is a link: remove it, or set"):
         our_temporary_folder()
     (compute_caches,) = [c for c in check_storage(str(shared)) if c.name == "compute caches"]
     assert compute_caches.state == "problem"

@@ -152,7 +152,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     assert re.search(r"launch .*--minutes 0.4 .*# runs what is missing", text)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_shards_own_whole_cells_and_together_run_what_one_launch_does(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:

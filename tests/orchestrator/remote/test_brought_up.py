@@ -64,9 +64,6 @@ class Launcher:
     def wait_for_head(self, *_: Any) -> None:
         pass
 
-    def mark_anew(self, _: Path) -> None:
-        pass
-
     def bring_up(self, *_: Path) -> None:
         self.did.append("up")
 

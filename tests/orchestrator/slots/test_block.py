@@ -241,7 +241,7 @@ def test_block_that_lost_its_worker_twice_runs_one_after_another(
     assert {(record.attempt, record.alone_reason) for record in records} == {(3, "lost before")}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_trial_that_kills_its_fork_server_each_time_has_a_record(
     tmp_path: Path, plan_of: MakePlan, faulty: str
 ) -> None:

@@ -199,7 +199,7 @@ def test_past_a_look_the_cell_that_is_decided_soonest_goes_on_first(session: Ses
     assert order == sorted(cells, key=seconds.__getitem__)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_resumed_launch_asks_in_one_order_and_for_no_more_than_an_uninterrupted_one(
     session: Session, record_of: RecordOf, tmp_path: Path
 ) -> None:

@@ -257,6 +257,7 @@ def full_disk(tmp_path: Path, need: Need) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.long
 def test_full_disk_stops_new_trials_and_loses_none(
     ray_here: Path, full_disk: Path, plan_of: MakePlan, fake_slot: MakeSlot, tmp_path: Path
 ) -> None:

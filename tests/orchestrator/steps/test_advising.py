@@ -186,7 +186,7 @@ class NothingRuns(NoGpu):
         raise AssertionError("nothing is measured")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_a_gpu_the_newest_measurement_of_the_step_on_a_gpu_answers(tmp_path: Path) -> None:
     long = _options(steps=10**6)
     measured = _said(long, _machine(_faster(0.3)))

@@ -293,6 +293,23 @@ def test_the_records_of_all_stages_are_read_together(monkeypatch: pytest.MonkeyP
     assert answer.times_ms == [5.0], "of the user's own config"
 
 
+def test_a_value_raced_beside_other_levers_alone_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    beside = trials("execution=compile layout=channels_last")
+    of_configs = [trials(""), trials("execution=cuda_graph"), beside]
+    monkeypatch.setattr(racing, "config_trials", lambda *_: of_configs)
+    rows = [row(5.0, other_settings="execution=cuda_graph")]
+    monkeypatch.setattr(Advice, "of", lambda *_, **__: rows)
+    answer = raced(replace(OPTIONS, levers="execution"), Mock(), "race-1-*")
+    assert answer.left_out == {"compile": "not raced", "reduce_overhead": "not raced"}
+
+
+def test_precisions_are_raced_after_every_other_lever() -> None:
+    named = levers.named_changes(replace(OPTIONS, allow="bf16,fp16"))
+    assert [lever for lever, _ in named[-3:]] == ["execution", "precision", "precision"]
+
+
 def test_the_newest_race_that_measured_a_named_lever_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -190,7 +190,7 @@ def test_a_clear_race_names_all_that_helps_with_its_lines_and_is_answered_again(
     assert not again[2].count("Stage")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_long_start_pays_in_a_long_job_alone_and_what_fails_is_named() -> None:
     place = machine(
         FakeEffect(where={"execution": "cuda_graph"}, status="error"),
@@ -275,7 +275,7 @@ def test_jobs_of_all_lengths_have_one_time_of_the_users_own_config() -> None:
     assert jobs_s(rows, 200)[OWN] == 2.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_precision_is_raced_only_if_allowed_and_same_bits_exclude_other_bits() -> None:
     place = machine(FakeEffect(where={"config_precision": "amp_bf16"}, time=0.5, error=9))
     _, answer, _ = answered(place, levers="precision", allow="amp_bf16")

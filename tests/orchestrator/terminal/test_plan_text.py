@@ -45,12 +45,12 @@ def test_a_plan_until_decided_has_a_least_and_a_most(plan_of: MakePlan) -> None:
     text = printed(plan)
     assert "Each cell is examined after 3, 5 blocks and gets no more once it is decided." in text
     assert " to " in text.partition("about ")[2].partition(" minutes")[0]
-    assert "Cells are decided by" not in text
+    assert "Deciding contrasts" not in text
     named = replace(plan, decided_by=("benchmark",))
-    assert "Cells are decided by benchmark: false → true." in printed(named)
+    assert "Deciding contrasts: benchmark: false → true." in printed(named)
 
 
 @pytest.mark.parametrize("shard", ["1/2", "2/2"])
 def test_a_shard_is_named_with_the_whole_plan(plan_of: MakePlan, shard: str) -> None:
     text = printed(plan_of("noop", replicates=3), shard=shard, sweep_id="s")
-    assert f"Shard {shard} of 7 trials." in text
+    assert f"Shard {shard} of all 7 trials." in text

@@ -44,12 +44,12 @@ def test_a_function_of_inputs_has_a_file_and_a_name() -> None:
         (
             [{"shape": [2, 3, 8, 8]}],
             {"batch"},
-            "found no shape with batch, and regime cycle varies it; write",
+            "found no shape with batch, which regime cycle varies; write",
         ),
         (
             [{"shape": ["batch", 3, 8, 8]}],
             {"space"},
-            "found no shape with height or width, and regime",
+            "found no shape with height or width, which regime",
         ),
         ([{"shape": ["batch"]}, {"shape": ["width"]}], {"space"}, None),
         ([{"shape": ["batch", "depth"]}], set(), "found the size 'depth'; the input 2x3x8x8 has"),
