@@ -3,8 +3,10 @@
 import csv
 from collections import defaultdict
 from pathlib import Path
+from runpy import run_path
 
 import numpy as np
+import pytest
 
 from cudnn_sweep.analysis import open_results
 from cudnn_sweep.analysis.store.location import REFERENCE
@@ -24,6 +26,13 @@ def test_a_ban_that_looks_like_a_gain_has_its_word() -> None:
     for row in open_ones:
         ends = f"{row['ratio']:.3f} ({row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
         assert page.count(ends) == page.count(row["wall_in_words"]) == 2, "table and sentence"
+
+
+@pytest.mark.slow
+def test_scripts_of_reported_cases_agree_as_often_as_their_page_says() -> None:
+    ask = run_path(str(DOCS / "field.py"))["agreement"]
+    agrees = ask(DOCS / "field/repro.csv", str(REFERENCE), "field*")["agrees"].to_pylist()
+    assert f"{sum(agrees)} of {len(agrees)} settings of 28 cases agree" in _words("field.md")
 
 
 def test_gates_whose_rows_were_not_kept_are_not_counted() -> None:
