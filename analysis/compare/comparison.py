@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Return versions to compare (one or two) for each SOFTWARE part that has several on a side."""
+        """For SOFTWARE parts with several versions on a side, return the last on both, else on each."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]

@@ -208,7 +208,7 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a shared finding of the machine that last showed `finding`.
+    """Return the key of a shared finding for `finding` to join: its last machine's.
 
     None if the finding cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
     """

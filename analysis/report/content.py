@@ -142,8 +142,8 @@ def effect(ratio: float | None) -> float:
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number with DIGITS digits, null if it is not finite. Sums over threads differ in later digits, and with
-    them the order of equal rows would."""
+    """Return a number with DIGITS digits, None if it is not finite. Later digits depend on how threads sum, and would
+    reorder equal rows."""
     is_known = value is not None and math.isfinite(value)
     return float(f"{value:.{DIGITS}g}") if is_known else None
 

@@ -119,7 +119,7 @@ class StoredCell(AnswerRow):
 
 
 def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
-    """Return the cells of a workload that sweeps of the suite measured, newest sweep first."""
+    """Return a workload's cells that the suite's sweeps measured, newest sweep first."""
     with open_database(store) as database:
         values: dict[str, Value] = {"workload": workload.removeprefix(BUNDLED), "suite": suite}
         rows = database.query(STORED, values).to_pylist()

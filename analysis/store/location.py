@@ -30,7 +30,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A checked location. Raises StoreError if the text is no location or may hold a key."""
+    """A checked location. Raises StoreError if `text` is invalid or may hold credentials."""
 
     text: str
 

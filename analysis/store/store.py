@@ -162,7 +162,7 @@ class Store:
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Read every part whole; return whether one is damaged. Later snapshots leave damaged parts out."""
+        """Read each merged file whole; return whether one is damaged. Later snapshots omit damaged ones."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:

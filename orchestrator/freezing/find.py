@@ -225,7 +225,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Choose rules until a process takes the plans expected under them; return the choice and the plans taken."""
+    """Choose bans until a process takes the plans they should lead to; return the choice and the plans taken."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))

@@ -271,8 +271,8 @@ def read_night(
         request = request_of(file, launch)
         if request.suite.is_race:
             raise SpecError(
-                f"suite {request.suite_name}: replicates: found until: best, allowed in a night: a number or "
-                "until: decided"
+                f"suite {request.suite_name}: replicates: found `until: best`; a night allows a number or "
+                "`until: decided`"
             )
         is_here = options.measure and place is None and isinstance(destination, Here)
         if is_here and keys.last_good is not None and not shutil.which(keys.last_good):

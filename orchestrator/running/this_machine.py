@@ -51,7 +51,7 @@ class ThisMachine:
     """This machine as a Place."""
 
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait for other work on the GPUs to end; if infinite, only for sweeps.
+        """`wait_s`: longest wait for other work on the GPUs; infinite: waits for sweeps only.
         `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s

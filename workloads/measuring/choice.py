@@ -154,7 +154,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return for each node the operation that launched it, found from the numbers of launches in `watch`."""
+    """Return for each node the operation that launched it, by launch counts in `watch`; None if unknown."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))

@@ -142,7 +142,7 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
 
 
 def read_log(text: str) -> list[Operation]:
-    """Return an `Operation` for each call with plans in the log (the first at a shape), in the log's order."""
+    """Return the log's operations that have plans, in its order: one for each first call at a shape."""
     operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):

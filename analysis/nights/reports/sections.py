@@ -197,7 +197,7 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric: `steady` for both times of a finding without `wall_ratio`."""
+    """Return hardware, direction and metric; without `wall_ratio`, both STEADY times become `steady`."""
     metric = finding.key.metric
     if finding.wall_ratio is not None:
         return finding.key.env_hash, finding.direction, metric
