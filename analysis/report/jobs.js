@@ -3,6 +3,7 @@
 const STARTS = { container: "in a new container", warm: "on a warm machine" };
 const MOST_OPENED = 12; // cells; of more, those of each advice are folded
 const NO_DIFFERENCE = 0.02; // of the job's time, as `sweep query advice` has it
+const SHORT_NAME = /^(\w+): (.{1,20}) → (.{1,20})$/;
 const USUAL = "benchmark=false"; // PyTorch's own config, as a race names it
 const job = { steps: 20000, start: "container", cell: null };
 tables.curve = [];
@@ -66,13 +67,15 @@ function jobTable(rows) {
     interval: isMissing(row.job_low) ? "" : `${row.job_low.toFixed(3)} to ${row.job_high.toFixed(3)}`,
     ...{ baseline_time: shownTime(row.baseline_s), candidate_time: shownTime(row.candidate_s) },
   }));
-  const titles = { baseline_time: "job with the baseline", candidate_time: "with the candidate", saves: "candidate saves", job_ratio: "ratio", interval: "95% interval" };
-  const columns = ["label", "advice", ...Object.entries(titles).map(([field, title]) => ({ field, title }))];
+  const [, field, ...named] = report.contrasts[chosen.contrast].name.match(SHORT_NAME) ?? [];
+  const [from, to] = field ? named.map((value) => `${field} ${value}`) : ["the baseline", "the candidate"];
+  const titles = { advice: field ?? "advice", baseline_time: `job with ${from}`, candidate_time: `with ${to}`, saves: `${to} saves`, job_ratio: "ratio", interval: "95% interval" };
+  const columns = ["label", ...Object.entries(titles).map(([field, title]) => ({ field, title }))];
   const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name for its curve`;
   return tableOf({ caption, columns, rows: shown, firstCell: curveButton });
 }
 
-// The fastest config of each cell, and those that are not told apart from it.
+// The fastest config of each cell, or those that are not told apart from it.
 function raceTable(rows) {
   const shown = grouped(rows, (row) => row.cell).map((ofCell) => {
     const runs = ofCell.filter(({ advice }) => !["fails", "does not fit"].includes(advice));
@@ -81,10 +84,12 @@ function raceTable(rows) {
     const beside = ofCell.filter((row) => row.best === set || row.other === set);
     const usual = [...beside, ...ofCell].find((row) => row.other === USUAL)?.candidate_s ?? ofCell.find((row) => row.best === USUAL)?.baseline_s;
     const alike = beside.filter(({ advice }) => ["undecided", "no difference"].includes(advice)).map((row) => (row.best === set ? row.other : row.best));
+    const either = [set, ...alike].map((config) => config.replace(`${USUAL} `, "")).join(" or ");
     const label = cells[ofCell[0].cell].label;
-    return { cell: ofCell[0].cell, label, set, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), alike: alike.join("; ") };
+    return { cell: ofCell[0].cell, label, set: either, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), share: seconds / usual };
   });
-  const columns = ["label", "set", { field: "time", title: "the job takes" }, { field: "usual", title: "with PyTorch's defaults" }, { field: "alike", title: "not told apart from" }];
+  shown.sort((one, other) => compare(one.share, other.share));
+  const columns = ["label", "set", { field: "time", title: "the job takes" }, { field: "usual", title: "with PyTorch's defaults" }];
   return tableOf({ caption: `${shownNumber(job.steps)} steps, ${STARTS[job.start]}`, columns, rows: shown, firstCell: curveButton });
 }
 
