@@ -304,8 +304,8 @@ class _Instance:
     def __init__(
         self, threads: int | None = None, file: str = ":memory:", rows: int | None = None
     ) -> None:
-        """Connect. `threads`: the number of threads that DuckDB uses; None: one for each core. `rows`: how many will
-        be asked about, if known."""
+        """Connect. `threads`: the number of threads that DuckDB uses; None: one for each core. `rows`: the number
+        of rows to query, if known."""
         self._spill = ExitStack()
         folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):

@@ -86,12 +86,12 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
 
 def _shortened(job: Row) -> Row:
     """Return a job without the times between the first and last if all lie on one line, as most do."""
-    steps = [float(each) for each in job["steps"].split()]
+    steps = [*map(float, job["steps"].split())]
     ends = {}
     for name in ("baseline_s", "candidate_s"):
-        times = [float(each) for each in job[name].split()]
+        times = [*map(float, job[name].split())]
         slope = (times[-1] - times[0]) / (steps[-1] - steps[0] or 1)
-        line = [times[0] + slope * (each - steps[0]) for each in steps]
+        line = [times[0] + slope * (step - steps[0]) for step in steps]
         if steps[2:] and all(
             isclose(*pair, rel_tol=1e-5) for pair in zip(line, times, strict=True)
         ):

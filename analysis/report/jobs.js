@@ -75,7 +75,7 @@ function jobTable(rows) {
   return tableOf({ caption, columns, rows: shown, firstCell: curveButton });
 }
 
-// The fastest config of each cell, or those that are not told apart from it.
+// Tabulate each cell with its fastest config, and with every config whose difference from it is undecided or none.
 function raceTable(rows) {
   const shown = grouped(rows, (row) => row.cell).map((ofCell) => {
     const runs = ofCell.filter(({ advice }) => !["fails", "does not fit"].includes(advice));
@@ -86,7 +86,7 @@ function raceTable(rows) {
     const alike = beside.filter(({ advice }) => ["undecided", "no difference"].includes(advice)).map((row) => (row.best === set ? row.other : row.best));
     const either = [set, ...alike].map((config) => config.replace(`${USUAL} `, "")).join(" or ");
     const label = cells[ofCell[0].cell].label;
-    return { cell: ofCell[0].cell, label, set: either, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), share: seconds / usual };
+    return { cell: ofCell[0].cell, label, set: either, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), share: isMissing(usual) ? null : seconds / usual };
   });
   shown.sort((one, other) => compare(one.share, other.share));
   const columns = ["label", "set", { field: "time", title: "the job takes" }, { field: "usual", title: "with PyTorch's defaults" }];

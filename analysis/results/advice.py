@@ -127,7 +127,7 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
 
 
 class ConfigTrials(AnswerRow):
-    """What the trials of one config (`settings`) recorded: `times_ms` per step, `failures` with status and message,
+    """Records of one config (`settings`) over its trials: `times_ms` per step, `failures` with status and message,
     `warnings`, the largest `l2_error` against float64, and the share of a step in which the GPU is `busy`."""
 
 

@@ -77,7 +77,7 @@ class GpuSpeed(AnswerRow):
 
 
 class Surroundings(AnswerRow):
-    """What ran on one host with one set of hardware and software, and how many trials are doubtful."""
+    """One host with one set of hardware and software: its trials, and how many of them are doubtful."""
 
     question = "environment"
 

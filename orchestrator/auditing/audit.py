@@ -67,7 +67,7 @@ class Audited:
     exit_code: int
     """The script's own exit code; 0 if a limit ended it; 128 plus the signal's number if a signal did."""
     findings: Findings | None
-    """What the audit found; None if the script was killed or became another program before saving it."""
+    """Findings of the audit; None if the script was killed or became another program before saving it."""
     others: int
     """Number of unaudited processes below the script: processes that loaded torch, and forks that set a flag."""
 

@@ -56,8 +56,8 @@ LINES: Mapping[Change, str] = {
     ("execution", "compile"): "model = torch.compile(model)",
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
 }
-"""Lines to paste for each value of each lever, in the order in which values are raced and a program needs the lines.
-Values of precision are raced only if `--allow` names them.
+"""Lines to paste for each value of each lever, in the order in which a program needs the lines.
+Values are raced in this order too, those of precision last, and only if `--allow` names them.
 """
 LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
 
