@@ -87,7 +87,9 @@ def test_pages_stay_short() -> None:
 SLOW = ("README.md", *GENERATE["PAGES"], "docs/questions.md", "docs/notebook.ipynb")
 
 
-LONG_PAGES = re.compile("claims|networks")  # of other pages' rows, written by the same code
+LONG_PAGES = re.compile(
+    "claims|networks|questions.md|notebook"
+)  # written by the code of other pages
 LONG, SLOW_MARK = [pytest.mark.long], [pytest.mark.slow]
 
 
@@ -162,7 +164,7 @@ def test_example_of_results_is_that_of_the_stored_ones() -> None:
     assert f"A step takes {fresh.ratio:.3f} times as long" in words
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_pictures_in_the_readme_are_of_the_rows_that_are_installed() -> None:
     networks = GENERATE["NETWORKS"]
     for theme in networks["PICTURES"]:

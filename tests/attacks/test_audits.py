@@ -84,7 +84,7 @@ def audited(arguments: list[str]) -> int:
     return audit_script(request).exit_code
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_audit_ends_and_prints_as_plain_python(
     tmp_path: Path, attempts: Attempts, seed: int, capfdbinary: Captured
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_flipped_bit_changes_no_sum_here_but_does_in_duckdb_alone(
     assert ends["duckdb_alone: WRONG"] > 0
 
 
+@pytest.mark.slow
 def test_damaged_part_is_left_out_by_every_question_and_set_aside_by_a_launch(
     results: Path, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,7 @@ def refusal(file: Path, *, suite: bool) -> str | None:
     return words
 
 
+@pytest.mark.slow
 def test_mutants_of_launch_files_and_suites_are_read_or_refused_in_words(
     tmp_path: Path, attempts: Attempts, seed: int
 ) -> None:
@@ -165,6 +166,7 @@ def test_mutants_of_launch_files_and_suites_are_read_or_refused_in_words(
     print(dict(ends))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_bomb_is_refused_at_once(name: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"

@@ -172,7 +172,7 @@ EARLY_S = 6.0  # in which it measures
 WRITES_S = 60.0  # until it writes its file
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_freeze_that_is_ended_leaves_a_whole_file_or_none(
     tmp_path: Path, attempts: Attempts, seed: int
 ) -> None:

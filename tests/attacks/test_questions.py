@@ -122,7 +122,9 @@ def test_text_is_no_formula_no_markup_and_steers_no_terminal() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_runaway_question_ends_at_once(number: signal.Signals) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     sql = "select count(*) from range(1000000000000)"

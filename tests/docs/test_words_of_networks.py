@@ -24,7 +24,7 @@ def with_choices(monkeypatch: pytest.MonkeyPatch) -> str:
     return "told apart"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kernels_are_the_reason_only_where_device_time_or_one_launch_says_so(
     with_choices: str,
 ) -> None:

@@ -13,8 +13,9 @@ import pytest
 from tests.goldens import kept
 from tests.goldens.collect import Goldens
 
-SLOW = ("reports", "plans", "commands", "mistakes")
-LONG = ("answers", "nights")  # other tests ask each question, and print made-up nights
+SLOW = ("commands", "mistakes")
+# Other tests ask each question, print made-up nights and plans, and draw reports.
+LONG = ("answers", "nights", "plans", "reports")
 WHOLE = os.environ.get("SWEEP_GOLDENS") == "all"
 KINDS = ("answers", "reports", "nights", "plans", "doctor", "help", "commands", "mistakes")
 HOW = "make goldens shows all; make goldens write=1 keeps what is meant (see CONTRIBUTING.md)"

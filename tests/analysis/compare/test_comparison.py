@@ -33,6 +33,7 @@ def sides(store: Store) -> Compare:
     return made
 
 
+@pytest.mark.slow
 def test_a_users_own_code_that_differs_is_named(sides: Compare) -> None:
     mine = {"workload": "net.py:Net", "cell_id": "mine"}
     other = {"workload": "other.py:Net", "cell_id": "other"}
@@ -64,6 +65,7 @@ def test_a_gpu_is_meant_rather_than_sweeps_named_after_it(asked: str, meant: Nam
     assert find_side(asked, [*sweeps, *gpus]) == meant
 
 
+@pytest.mark.slow
 def test_sides_that_share_blocks_are_compared_in_pairs(sides: Compare) -> None:
     """The blocks differ by more than the softwares: only pairs can tell."""
     good = {"software": "last_good", "torch": "2.10.0", "software_hash": "old"}
@@ -103,6 +105,7 @@ def test_device_time_has_a_verdict_of_its_own(sides: Compare) -> None:
     assert (found.counts(), found.counts("device_verdict")) == ({"equivalent": 1}, {"hurts": 1})
 
 
+@pytest.mark.slow
 def test_device_times_from_two_sources_do_not_compare(sides: Compare) -> None:
     """A profiler sums kernels; a graph's replay has the gaps between them too."""
     profiled = {"sweep_id": "monday", "steady_device_source": "profiler", "steady_device_ms": 5.0}
@@ -116,6 +119,7 @@ def test_device_times_from_two_sources_do_not_compare(sides: Compare) -> None:
     assert (row["a_device_ms"], row["b_device_ms"]) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_blocks", [True, False])
 def test_of_open_loops_only_the_steps_that_both_made_count(sides: Compare, in_blocks: bool) -> None:
     """B is as fast, but its budget let it come to larger shapes."""
@@ -130,6 +134,7 @@ def test_of_open_loops_only_the_steps_that_both_made_count(sides: Compare, in_bl
     assert (row["verdict"], row["ratio"], row["b_ms"]) == ("equivalent", 1.0, pytest.approx(10))
 
 
+@pytest.mark.slow
 def test_a_time_of_zero_fails_no_comparison(sides: Compare) -> None:
     monday = {"sweep_id": "monday", "steady_device_ms": 0.0}
     found = sides("monday", "tuesday", ([10.0, 10.1], monday), ([10.0, 10.1], TUESDAY))
@@ -137,6 +142,7 @@ def test_a_time_of_zero_fails_no_comparison(sides: Compare) -> None:
     assert (row["verdict"], row["device_verdict"]) == ("equivalent", None)
 
 
+@pytest.mark.slow
 def test_a_part_that_one_side_lacks_is_none(sides: Compare) -> None:
     """A CPU has no driver, a whole GPU no MIG profile."""
     slice_ = {"sweep_id": "monday", "mig_profile": "1g.18gb", "env_hash": "slice"}
@@ -150,6 +156,7 @@ def test_a_part_that_one_side_lacks_is_none(sides: Compare) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_blocks", [True, False])
 def test_what_the_processes_of_a_side_chose_is_told_apart(sides: Compare, in_blocks: bool) -> None:
     """One of five took a kernel that is half as fast: its share may be anything up to two thirds."""

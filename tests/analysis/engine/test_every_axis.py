@@ -105,6 +105,7 @@ def test_a_report_tells_every_cell_apart(every_cell: Store) -> None:
     assert axes().keys() <= set(tables["cells"].columns)
 
 
+@pytest.mark.slow
 def test_two_sides_compare_cell_by_cell(database: Database) -> None:
     found = compare(database, "sweep=night-1", "sweep=night-2", 0.03)
     cells = [row["cell_id"] for row in found.rows.to_pylist()]

@@ -243,6 +243,7 @@ def test_a_report_tells_every_config_apart(every_config: Store) -> None:
     assert len(set(labels)) == len(labels) == len(CELLS) * len(CONFIGS)
 
 
+@pytest.mark.slow
 def test_a_night_follows_every_config(every_config: Store) -> None:
     history = read_history(every_config, "lab", NIGHTS[1], [BENCHMARK])
     assert history is not None
@@ -253,6 +254,7 @@ def test_a_night_follows_every_config(every_config: Store) -> None:
     assert len(set(signs)) == len(signs) == len(CELLS) * len(CONFIGS)
 
 
+@pytest.mark.slow
 def test_two_sides_compare_config_by_config(database: Database) -> None:
     found = compare(database, "torch=2.0.0", "torch=2.1.0", 0.03)
     names = [config_name(texts_in(row["settings"])) for row in found.rows.to_pylist()]

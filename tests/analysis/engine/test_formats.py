@@ -102,6 +102,7 @@ HUD_RECORD = {
 }
 
 
+@pytest.mark.slow
 def test_records_for_pytorchs_dashboard_have_its_fields(kept_store: Store) -> None:
     with open_database(kept_store) as database:
         records = json.loads(formats.to_json(database.ask("hud")))

@@ -259,6 +259,7 @@ def edited_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", query_names())
 def test_a_question_tells_trials_of_edited_code_apart(name: str, edited_code: Database) -> None:
     """Where it has a row a software it has one a version of the code too, but for nights."""
@@ -268,6 +269,7 @@ def test_a_question_tells_trials_of_edited_code_apart(name: str, edited_code: Da
         assert {row["workload_hash"] for row in rows} == {"code-0", "code-1"}
 
 
+@pytest.mark.slow
 def test_each_step_of_a_verdict_answers_alone(kept_store: Store) -> None:
     pairs = "with pairs as (from block_pairs('benchmark', 'false', 'true', null))"
     with open_database(kept_store) as database:

@@ -163,6 +163,7 @@ def test_a_second_regression_on_an_open_alert_is_alerted_too(noise: float) -> No
     assert span.since == first, "its nights stay left out"
 
 
+@pytest.mark.slow
 def test_an_alert_that_stays_as_it_is_is_alerted_once() -> None:
     for seed in range(3):
         followed = Followed()

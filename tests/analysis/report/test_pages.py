@@ -93,7 +93,7 @@ def test_json_has_the_rows_and_paragraphs(shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("locations", "sweep_id", "options"),
     [
-        ([str(REFERENCE)], None, "--reference"),
+        pytest.param([str(REFERENCE)], None, "--reference", marks=pytest.mark.long),
         ([str(REFERENCE)], "night-*", "--reference --sweep-id 'night-*'"),
         (["a b", "s3://c"], None, "--results 'a b' --results s3://c"),
     ],
@@ -111,7 +111,7 @@ def test_command_of_a_claim_asks_the_results_of_its_page(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("between", ["gpu", "driver"])
+@pytest.mark.parametrize("between", ["gpu", pytest.param("driver", marks=pytest.mark.long)])
 def test_transfers_page_counts_what_carries_over_and_names_what_turns(
     store: Store, between: str
 ) -> None:

@@ -67,7 +67,7 @@ def _adding_to(store: Store) -> AddCell:
     return add
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_code_is_named_where_one_cell_ran_in_several_versions(
     store: Store, add_cell: AddCell
 ) -> None:
@@ -170,7 +170,7 @@ def test_escaped_json_has_no_character_that_ends_anything() -> None:
     assert json.loads(text) == {"name": HOSTILE}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_trials_beyond_the_cap_are_left_to_a_query(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +208,7 @@ def test_times_on_a_line_are_given_by_their_ends() -> None:
     assert _shortened(job) == job | {"baseline_s": "1.00001 5"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     found = _payload(kept)
     data = as_html(found).partition('id="report">')[2].partition("</script>")[0]
@@ -221,7 +221,7 @@ def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     assert "error_share" not in tables["verdicts"]["columns"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_report_of_held_rows_lacks_their_kernels_alone(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +233,7 @@ def test_a_report_of_held_rows_lacks_their_kernels_alone(
     assert as_json(replace(held, tables=tables)) == as_json(found)
 
 
+@pytest.mark.slow
 def test_every_drawing_is_valid_vega_lite() -> None:
     for figure in figures():
         alt.Chart.from_dict(figure.drawing)
@@ -256,7 +257,7 @@ def _payload(store: Store) -> Payload:
         return payload(gather(database, store.location, [BENCHMARK], 0.03))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_race_compares_its_best_config_and_has_no_cell_of_what_was_raced_out(
     store: Store,
 ) -> None:
@@ -274,6 +275,7 @@ def test_a_race_compares_its_best_config_and_has_no_cell_of_what_was_raced_out(
     assert {name.partition(" ")[2] for name in named[:2]} >= {"benchmark=false"}
 
 
+@pytest.mark.slow
 def test_stages_of_a_race_that_differ_in_the_best_config_have_names_of_their_own(
     store: Store,
 ) -> None:

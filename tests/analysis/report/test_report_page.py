@@ -173,7 +173,7 @@ def test_an_interval_lies_in_order_and_names_itself(page: Browser) -> None:
         pytest.param(20_000, "container", marks=pytest.mark.long),
         pytest.param(20_000, "warm", marks=pytest.mark.long),
         pytest.param(31_000, "container", marks=pytest.mark.long),
-        (31_000, "warm"),
+        pytest.param(31_000, "warm", marks=pytest.mark.long),
     ],
 )
 def test_a_job_has_the_times_and_advice_of_the_question(

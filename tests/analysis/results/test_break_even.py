@@ -137,6 +137,7 @@ def test_compiling_is_part_of_the_start_apart_from_what_is_left_to_a_search(
     assert (warm.outcome, warm.break_even_iterations) == ("after", (1300 + imported) / 5)
 
 
+@pytest.mark.slow
 def test_without_second_calls_every_shape_gains_the_regimes_mean(answer: Answer) -> None:
     pairs = [make_pair(block, 10.0, 5.0) for block in range(3)]
     blank = [[_visiting(each, [30, 10], [None, None]) for each in pair] for pair in pairs]

@@ -187,8 +187,14 @@ MEETINGS: list[tuple[int, str, Columns, Columns, Columns, str]] = [
 ]
 
 
+MET = [
+    pytest.param(number, marks=[] if number % 3 == 1 else pytest.mark.long)
+    for number in sorted({case[0] for case in MEETINGS})
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", sorted({case[0] for case in MEETINGS}))
+@pytest.mark.parametrize("number", MET)
 def test_claim_meets_cells_each_on_a_gpu_of_its_own(claim: Claim, number: int) -> None:
     cases = {f"GPU-{at}": case[1:] for at, case in enumerate(MEETINGS) if case[0] == number}
     rows = claim(
@@ -206,6 +212,7 @@ def test_claim_meets_cells_each_on_a_gpu_of_its_own(claim: Claim, number: int) -
         assert {row["trials"] for row in here if row["outcome"]} <= {compared}, gpu
 
 
+@pytest.mark.slow
 def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) -> None:
     decided = contrast("a", "benchmark", {"ms": 10}, {"ms": 7}, **RGB256)
     wide = [
@@ -219,6 +226,7 @@ def test_claim_most_of_whose_figures_are_undecided_is_undecided(claim: Claim) ->
     assert {row["holds_here"] for row in rows} == {"1 of 1, 2 undecided"}
 
 
+@pytest.mark.slow
 def test_process_that_does_not_repeat_its_bits_is_seen(claim: Claim) -> None:
     after = {"bitwise_repeatable": False}
     before = {"bitwise_repeatable": True}

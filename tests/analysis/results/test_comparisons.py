@@ -19,6 +19,7 @@ def cell(name: str, times_ms: Times, **changes: object) -> list[RunRecord]:
     return processes(name, times_ms, **{"cell_id": f"cell-{name}"} | changes)
 
 
+@pytest.mark.slow
 def test_an_unpaired_comparison_is_welchs_on_logarithms(ask: Ask) -> None:
     (row,) = ask(
         "axis_effect",

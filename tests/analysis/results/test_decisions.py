@@ -152,6 +152,7 @@ def test_twins_are_a_contrast_of_their_own(store: Store) -> None:
     assert "benchmark=false" in verdict.other_settings
 
 
+@pytest.mark.slow
 def test_sweeps_of_one_environment_are_pooled_and_others_kept_apart(store: Store) -> None:
     for sweep_id, software in [("n1", "old"), ("n2", "old"), ("n3", "new")]:
         for block in range(2):

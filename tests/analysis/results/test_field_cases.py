@@ -57,6 +57,7 @@ def become(ask: Ask) -> Any:
 
 
 # N004: bf16 above 1.03 of the other precision. N015: benchmark below 0.97. N065a: within 1.06.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cases",
     [
@@ -107,6 +108,7 @@ def test_ratio_of_two_settings_is_paired_by_block(become: Any) -> None:
 FAILED = {"status": "out_of_memory", "message": "CUDA out of memory"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "ms", "changes", "outcome", "because"),
     [

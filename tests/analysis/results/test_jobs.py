@@ -151,6 +151,7 @@ NO_DIFFERENCE = {"advice": "no difference", "setting": "off", "why": "the differ
 DOES_NOT_FIT = {"setting": "off", "why": "on runs out of memory in 4 of 4 blocks"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "job", "told"),
     [
@@ -208,6 +209,7 @@ def test_scatter_decides_nothing_and_says_how_long_it_takes(advice: Advice) -> N
     assert row["minutes_needed"] == pytest.approx(row["blocks_needed"] * 12 / 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blocks", "at_a_look", "at_the_last"),
     [(1, 0.4, 0.4), (2, 0.4, 1), (3, 0.2, 0.6), (4, 0.2, 0.4)],
@@ -284,6 +286,7 @@ def test_without_device_times_a_loop_may_wait_for_the_cpu(advice: Advice) -> Non
     assert unknown["ratio_low"] < known["ratio_low"] < known["ratio_high"] < unknown["ratio_high"]
 
 
+@pytest.mark.slow
 def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(
     advice: Advice,
 ) -> None:
@@ -294,7 +297,7 @@ def test_more_runs_have_a_narrower_interval_and_the_mean_the_narrowest(
     assert one["mean_ratio_high"] == many["mean_ratio_high"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_as_many_jobs_lie_in_the_interval_as_it_says(ask: Ask) -> None:
     """Starts scatter by 10%, a block's level by 3%, pairs by 0.5%; three runs each way, unpaired."""
     draw = np.random.default_rng(25)

@@ -77,7 +77,7 @@ def test_no_question_mixes_models(tmp_path: Path) -> None:
     assert [verdict["wall_verdict"] for verdict in verdicts] == ["helps", "hurts"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_launches_of_a_loop_that_waits_for_the_cpu_are_not_alike(tmp_path: Path) -> None:
     """Patch embedding, one evening and the next morning: the part between launches is in the interval."""
     ratios = np.array([0.670, 0.610, 0.625, 0.918, 0.889])

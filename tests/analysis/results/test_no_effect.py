@@ -179,6 +179,7 @@ def test_a_failed_trial_does_not_tell_that_cudnn_would_have_run_nothing(store: S
         assert _reason(database, "enabled") is None
 
 
+@pytest.mark.slow
 def test_verdicts_and_break_evens_show_the_reason(store: Store) -> None:
     store.write(*make_pair(0, 10.0, 12.0, **ELSEWHERE, logged_choices=None))
     (verdict,), (row,) = Verdict.of(store), BreakEven.of(store)

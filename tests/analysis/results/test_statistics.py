@@ -110,6 +110,7 @@ def test_what_t_exceeds_agrees_with_scipy(connection: Connection, df: int, p: fl
     assert found == pytest.approx(stats.t.isf(p, df), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_equivalent_is_what_two_one_sided_tests_call_so(connection: Connection) -> None:
     seen = []
     for logs in np.random.default_rng(11).normal(0, 0.025, (60, 5)):
@@ -142,6 +143,7 @@ def test_two_choices_have_the_interval_of_clopper_and_pearson() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_one_choice_reaches_as_far_as_the_strays_of_its_settings() -> None:
     logs, other = np.zeros((12, 5)), np.zeros((12, 5), bool)
     other[:4, 2] = True

@@ -387,7 +387,7 @@ def test_verdicts_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
     assert sum(each.split_blocks for each in found[0]) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_other_sweeps_take_no_verdict_of_a_sweep_back(tmp_path: Path) -> None:
     """A slowdown that passes beside 4 cells, not beside 60; cells of both sweeps are corrected for together."""
     store = open_store(str(tmp_path))

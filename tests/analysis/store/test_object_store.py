@@ -82,6 +82,7 @@ def test_trials_are_found_again_loose_and_compacted(remote: Store) -> None:
     assert remote.sweeps()[0].recorded == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied_rows", [0, 500])
 def test_a_question_is_answered_though_parts_are_merged_meanwhile(
     remote: Store, monkeypatch: pytest.MonkeyPatch, copied_rows: int

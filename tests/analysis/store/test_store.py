@@ -80,6 +80,7 @@ def test_a_row_that_is_stored_again_as_its_launch_ends_replaces_itself(store: St
         assert [table["ends_launch"].to_pylist() for table in rows] == [[True]] * len(rows)
 
 
+@pytest.mark.slow
 def test_many_small_parts_become_one_and_a_large_one_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

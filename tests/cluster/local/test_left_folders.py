@@ -32,6 +32,7 @@ def _kill(pid: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("janitor_lives", [True, False])
 def test_next_ray_removes_what_a_killed_one_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, janitor_lives: bool

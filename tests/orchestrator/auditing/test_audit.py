@@ -72,7 +72,7 @@ def test_error_of_the_script_is_found_and_its_failed_call_counts_as_none() -> No
 WAITING = "import time\ntry:\n    time.sleep(600)\nfinally:\n    print('closed')\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_steps_and_seconds_end_the_script_cleanly(capfd: pytest.CaptureFixture[str]) -> None:
     stepped, waited = audit(SCRIPTS["endless"], steps=7), audit(WAITING, seconds=3.0)
     assert findings_of(stepped).models[0].calls == 7
@@ -82,7 +82,10 @@ def test_steps_and_seconds_end_the_script_cleanly(capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)],
+)
 def test_interrupt_still_reports(
     here: Path, capfd: pytest.CaptureFixture[str], number: int, code: int
 ) -> None:

@@ -42,7 +42,7 @@ def test_what_torch_sets_for_itself_and_back_is_left_out() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_convolutions_are_counted_as_a_trace_lists_them(here: Path) -> None:
     found = findings_of(audit(SCRIPTS["convolutions"]))
     sizes = ("stride", "padding", "dilation", "groups", "output_padding", "dtype")
@@ -64,7 +64,7 @@ def test_convolutions_are_counted_as_a_trace_lists_them(here: Path) -> None:
     assert found.arrivals[-1] == (found.calls, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_the_plan_depends_on_tells_convolutions_apart_and_benchmark_does_not() -> None:
     found = findings_of(audit(SCRIPTS["states"])).convolutions
     told = [

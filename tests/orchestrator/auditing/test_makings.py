@@ -97,6 +97,7 @@ def test_convolutions_are_expected_if_all_calls_had_as_many() -> None:
     assert expected(elements=0, in_a_call=((True, 0),)) is None
 
 
+@pytest.mark.slow
 def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     here: Path, found: Findings
 ) -> None:

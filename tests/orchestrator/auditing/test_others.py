@@ -7,7 +7,7 @@ from cudnn_sweep.orchestrator.planning.options import AuditRequest
 from tests.orchestrator.auditing.audited import SCRIPTS, audit, findings_of
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("here")
 def test_loaders_workers_and_processes_without_torch_are_none_of_them() -> None:
     audited = audit(SCRIPTS["quiet processes"])

@@ -39,7 +39,7 @@ def test_report_at_a_terminal_has_its_styles(here: Path) -> None:
     assert "\ufffd" not in ended.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +107,7 @@ def test_exit_code_is_that_of_the_script_and_its_options_are_its_own(here: Path)
     assert not (here / "shapes.csv").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
     (here / "train.py").write_text(
         SCRIPTS["crops"] + '\nif __name__ == "__main__":\n    main(CropNet())\n'

@@ -305,7 +305,7 @@ def test_a_reader_that_has_read_enough_is_no_error(words: str) -> None:
 @pytest.mark.parametrize(
     ("command", "number", "code"),
     [
-        ("advise", signal.SIGINT, ExitCode.INTERRUPTED),
+        pytest.param("advise", signal.SIGINT, ExitCode.INTERRUPTED, marks=pytest.mark.long),
         ("trace", signal.SIGTERM, ExitCode.TERMINATED),
     ],
 )

@@ -71,7 +71,7 @@ def test_an_export_is_whole_or_not_there_and_replaces_nothing(
     assert [each.read_bytes() for each in file.parent.iterdir()] == [before]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_field_alone_asks_about_each_of_its_stored_contrasts(tmp_path: Path) -> None:
     store, layouts = open_store(str(tmp_path)), (None, "weights", "channels_last")
     for block, layout in product(range(3), layouts):
@@ -88,7 +88,13 @@ def test_a_field_alone_asks_about_each_of_its_stored_contrasts(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["helps_or_hurts", "break_even", "choice_stability"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("helps_or_hurts", "break_even")),
+        "choice_stability",
+    ],
+)
 def test_a_question_over_stored_rows_has_a_line_a_row_and_names_that_differ(
     stored_rows: Database, name: str
 ) -> None:
@@ -177,6 +183,7 @@ def test_a_workload_is_queried_by_the_name_that_answers_show(network: Path) -> N
     assert json.loads(_query(sql, network, "--json").stdout) == [{"n": 2}]
 
 
+@pytest.mark.slow
 def test_a_comparison_is_written_in_each_format_with_its_exit_code(
     network: Path, tmp_path: Path
 ) -> None:
@@ -210,6 +217,7 @@ def test_a_comparison_without_an_answer_leaves_why_in_its_file(
     assert invoke([*sides, "2.12.0", *same]).exit_code == json.loads(file.read_text())["exit_code"]
 
 
+@pytest.mark.slow
 def test_a_comparison_whose_file_cannot_be_written_is_printed(
     network: Path, tmp_path: Path
 ) -> None:
@@ -224,6 +232,7 @@ def test_a_comparison_whose_file_cannot_be_written_is_printed(
     assert invoke([*sides, "--write", "a.pdf"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_compare_takes_the_name_that_answers_show(network: Path) -> None:
     sides = ["compare", "2.11.0", "2.12.0", "--results", str(network)]
     compared = invoke([*sides, "--where", "workload=nets.unet:UNet"])

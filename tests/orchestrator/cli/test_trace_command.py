@@ -35,7 +35,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_json_is_all_that_standard_output_has_and_the_suite_is_launched_as_it_is(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

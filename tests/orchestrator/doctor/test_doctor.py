@@ -87,7 +87,7 @@ def test_two_gpus_are_examined_for_ranks(
     assert states([*check_gpus(pair, "fake_calm")])["ranks"] == state
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quick_look_at_a_machine_without_a_gpu(tmp_path: Path) -> None:
     done = type_doctor(tmp_path, "--quick", "--json")
     found = json.loads(done.stdout)
@@ -213,7 +213,7 @@ def test_the_self_test_measures_pairs(machine: Survey) -> None:
     assert found[-1].found.startswith("power_capped in ")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("own_slot")
 def test_the_self_test_judges_no_pair_of_a_throttled_gpu(machine: Survey) -> None:
     first, second = check_pairs(machine, "fake_throttled", 0.0)
@@ -221,6 +221,7 @@ def test_the_self_test_judges_no_pair_of_a_throttled_gpu(machine: Survey) -> Non
     assert second.found.startswith("throttled in ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_slot")
 def test_the_self_test_names_a_trial_that_fails(
     machine: Survey, faulty: str, monkeypatch: pytest.MonkeyPatch

@@ -97,6 +97,7 @@ def test_the_answer_counts_verdicts_and_has_every_row(ran: Ran) -> None:
     assert notes.is_empty
 
 
+@pytest.mark.slow
 def test_the_command_prints_every_row_and_writes_its_answer(
     ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

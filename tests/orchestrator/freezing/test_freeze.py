@@ -138,7 +138,7 @@ def test_advice_compares_a_kept_choice_and_the_store_says_it_again() -> None:
     assert told["frozen"]["measured"]["frozen_ratio"] == pytest.approx(0.5, rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("kept")
 def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
     store = open_store("results")
@@ -201,7 +201,7 @@ def test_where_nothing_can_be_banned_nothing_is_compared(tmp_path: Path) -> None
     assert not open_store(str(tmp_path / "results")).sweep_ids()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("kept")
 def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     check = _options(check="batch_norm.json")
@@ -219,7 +219,7 @@ def test_a_check_says_whether_the_same_plans_are_taken() -> None:
 @pytest.mark.parametrize(
     ("time", "expected"),
     [
-        (1.0, ExitCode.FINE),
+        pytest.param(1.0, ExitCode.FINE, marks=pytest.mark.long),
         (1.05, ExitCode.WORSE),
     ],
 )

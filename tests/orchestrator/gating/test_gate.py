@@ -122,7 +122,7 @@ def test_code_that_does_not_run_is_an_answer() -> None:
     assert "head:b" in answer["messages"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_base_that_does_not_run_blames_no_change() -> None:
     base = FakeEffect(where={"code": "base:a"}, status="error")
     code, answer = _gate(made_up(base))
@@ -233,7 +233,7 @@ def test_files_that_changed_while_they_were_measured_excuse_nothing(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_query_that_the_answer_names_shows_the_verdict(here: Path) -> None:
     _gate(made_up(_head(time=1.05)), write=["gate.md"])
     (line,) = (line for line in (here / "gate.md").read_text().splitlines() if "More" in line)
@@ -336,6 +336,7 @@ def test_a_python_does_not_find_the_modules_of_the_folder_beside_it(here: Path) 
         assert MODULES not in os.environ
 
 
+@pytest.mark.slow
 def test_two_wheels_of_one_name_are_unpacked_apart(here: Path) -> None:
     wheels = [str(_wheel(here / side / "mine-1.0-py3-none-any.whl", side)) for side in "ab"]
     sides = sides_of(wheels[0], wheels[1], here / "scratch", exact=False)

@@ -264,8 +264,11 @@ def test_settings_in_variables_hold(
 # --- Hooks ----------------------------------------------------------------------------------------------------
 
 
+LESS = [pytest.param(words, marks=pytest.mark.long) for words in (("--all",), ("text",), ())]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("--all",), ("text",), ("--only", "text"), ()], ids=str)
+@pytest.mark.parametrize("words", [*LESS, ("--only", "text")], ids=str)
 def test_commit_whose_hook_gates_it_has_its_files(words: tuple[str, ...], repository: Path) -> None:
     hook = _hook(repository, "pre-commit", "HEAD~1", "HEAD")
     (repository / "text").write_text("4")

@@ -84,7 +84,7 @@ def test_networks_without_their_package_are_left_out_and_are_no_change(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_webhook_that_is_not_found_costs_no_night(
     here: Path, play: RunNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,7 +139,7 @@ def _raise_exit(code: int) -> None:
     raise typer.Exit(code)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("first_night")
 def test_a_pinned_night_begins_what_is_compared_with(here: Path, play: RunNight) -> None:
     options = options_of(3)

@@ -128,7 +128,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     [
         pytest.param([{**BEST, "replicate": "0"}], True, None, marks=pytest.mark.long),
         pytest.param([SLOW], True, "raced_out", marks=pytest.mark.long),
-        ([BEST], False, "raced_out"),
+        pytest.param([BEST], False, "raced_out", marks=pytest.mark.long),
     ],
     ids=["the best fails once", "a slow one fails each time", "the best fails each time"],
 )
@@ -149,7 +149,7 @@ def test_a_config_that_fails_each_time_is_out_and_one_failure_costs_no_place(
     assert {each.state for each in states if each.other == failing} == {state} - {None}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_race_in_which_every_config_fails_ends(
     options: LaunchOptions, machine: FakeMachine
 ) -> None:

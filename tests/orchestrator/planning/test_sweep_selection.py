@@ -255,6 +255,7 @@ def test_repeat_is_the_block_again_under_ids_of_its_own(plan: Plan, launch: Begi
     assert launch(resume=ours.session.sweep_id).repeats().trials == repeats, "whoever goes on"
 
 
+@pytest.mark.slow
 def test_repeated_block_pairs_once_and_nothing_is_lost(
     store: Store, plan: Plan, launch: Begin
 ) -> None:

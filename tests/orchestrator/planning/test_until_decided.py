@@ -108,6 +108,7 @@ def test_a_cell_gets_its_blocks_until_it_is_decided_or_out_of_reach(
     )
 
 
+@pytest.mark.slow
 def test_a_time_limit_that_is_too_short_for_all_cells_decides_some_of_them(
     machine: FakeMachine, options: LaunchOptions
 ) -> None:

@@ -52,7 +52,7 @@ def test_preloaded_package_is_there_before_the_fork(
     assert "slow_package" not in outcome.reply.imported
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "message"),
     [

@@ -300,6 +300,7 @@ def test_a_trial_that_measures_something_else_fails(
     assert outcome.status == "error" and message in (outcome.message or "")
 
 
+@pytest.mark.slow
 def test_the_training_step_of_the_document_runs(run_trial: RunTrial) -> None:
     file = Path(__file__).parents[3] / "docs" / "examples" / "segmenter" / "my_training.py"
     regime: dict[str, dict[str, float]] = {"cycle": {"sizes": 2, "step": 16, "multiple": 8}}
@@ -361,7 +362,7 @@ def test_backward_pass_runs_in_the_callers_thread_where_that_is_asked_alone(
     assert otherwise.message is not None and "has a thread of its own" in otherwise.message
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_shell_variables_do_not_change_a_config(
     plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

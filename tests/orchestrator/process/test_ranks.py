@@ -123,7 +123,8 @@ def test_rank_that_fails_ends_the_trial_with_its_name(
     assert outcome.process_s < 30
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_rank_that_hangs_is_named_when_time_is_up(
     run_trial: RunTrial, net: str, rank: int, server: ForkServer
 ) -> None:

@@ -89,7 +89,7 @@ def test_planted_slowdown_is_seen_by_the_statistics_alone(
     assert verdict.ratio == pytest.approx(1.2, rel=0.08), "neither 10% nor 30%"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_search_at_every_new_shape_hurts_an_open_loop(
     plan_of: MakePlan, shown: Callable[[Plan], list[Verdict]], faulty: str
 ) -> None:

@@ -200,7 +200,9 @@ def test_a_sweep_that_has_ended_is_not_asked_to_end(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [ADDRESS, LAUNCHED + "metadata: {sweep: {}}\n"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(ADDRESS, marks=pytest.mark.long), LAUNCHED + "metadata: {sweep: {}}\n"]
+)
 def test_dry_run_of_a_cluster_shows_a_plan_for_each_model_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

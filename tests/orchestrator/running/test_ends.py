@@ -143,7 +143,13 @@ def test_results_that_are_lost_on_the_way_leave_an_unfinished_sweep(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("command", ["advise", "freeze", "gate", "bisect"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "advise",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("freeze", "gate", "bisect")),
+    ],
+)
 def test_command_that_was_stopped_before_it_could_decide_is_unfinished(command: str) -> None:
     machine, quiet = _machine(DiskFull), Console(quiet=True)
     workload = "batch_norm"

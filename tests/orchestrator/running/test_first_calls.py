@@ -58,6 +58,7 @@ def _request(folder: Path, **options: object) -> SweepRequest:
     return request_of(no_launch_file(LAUNCH_FILE, SweepSpec), replace(asked, **options))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_each_of_the_users_models_is_called_once_unless_all_is_recorded_or_it_is_a_night(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

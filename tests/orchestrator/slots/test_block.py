@@ -81,7 +81,7 @@ class Net(nn.Sequential):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_turns", [True, False])
+@pytest.mark.parametrize("in_turns", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_ranks_of_a_trial_take_a_turn_together(
     measure: Measure, tmp_path: Path, in_turns: bool
 ) -> None:
@@ -138,6 +138,7 @@ def test_all_of_a_block_take_their_turns_on_the_same_cpus(
     assert {(record.status, record.turn_cpus) for record in records} == {("ok", str(last))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "status"), [("is_killed_when_timed", "killed"), ("hangs_when_timed", "timeout")]
 )
@@ -154,6 +155,7 @@ def test_fault_in_a_turn_ends_its_process_alone(
         assert record.steady_wall_rounds
 
 
+@pytest.mark.slow
 def test_time_that_a_trial_waits_is_none_of_its_own(measure: Measure, faulty: str) -> None:
     spec = SHORT.model_copy(update={"timeout_s": 3.0, "steady_budget_s": 1.1})
     records = measure(f"{faulty}:takes_a_while", spec=spec)

@@ -140,9 +140,9 @@ def logs_with(p: float) -> list[float]:
 @pytest.mark.parametrize(
     ("p", "others", "goes_on"),
     [
-        (0.02, 0, True),
+        pytest.param(0.02, 0, True, marks=pytest.mark.long),
         (0.02, LOOKS[0] - 1, True),
-        (0.005, LOOKS[0] - 1, False),
+        pytest.param(0.005, LOOKS[0] - 1, False, marks=pytest.mark.long),
         (0.02, LOOKS[0], False),
     ],
 )

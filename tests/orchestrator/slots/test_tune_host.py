@@ -215,6 +215,7 @@ def test_slot_that_does_not_come_up_stops_the_sweep_and_says_why(
     assert "ServerError: the GPU has fallen off the bus" in progress.stopped
 
 
+@pytest.mark.long
 def test_sweep_whose_nodes_are_gone_ends_after_a_while_and_names_them(
     ray_here: Path,
     tmp_path: Path,

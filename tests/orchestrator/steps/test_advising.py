@@ -60,7 +60,9 @@ def _said(options: AdviseOptions, machine: FakeMachine, width: int = 80) -> tupl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("state", "blocks"), [("container", 1), ("warm", 2)])
+@pytest.mark.parametrize(
+    ("state", "blocks"), [pytest.param("container", 1, marks=pytest.mark.long), ("warm", 2)]
+)
 def test_time_that_is_up_leaves_a_block_that_began_in_the_state_asked(
     tmp_path: Path, state: str, blocks: int
 ) -> None:

@@ -45,6 +45,7 @@ def test_signal_that_comes_in_a_finalizer_ends_the_command(
     assert ended == [code]
 
 
+@pytest.mark.slow
 def test_a_command_that_ends_at_once_leaves_no_folder_of_its_questions(tmp_path: Path) -> None:
     asks = (
         "from cudnn_sweep.analysis.engine.database import open_database\n"

@@ -207,7 +207,7 @@ def test_a_long_start_pays_in_a_long_job_alone_and_what_fails_is_named() -> None
     assert short["headline"].startswith("Leave it as it is")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_own_config_that_runs_alone_is_left_as_it_is() -> None:
     place = machine(FakeEffect(where={"execution": "cuda_graph"}, status="error"))
     code, answer, _ = answered(place, levers="execution")

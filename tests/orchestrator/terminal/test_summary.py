@@ -76,6 +76,7 @@ def test_device_time_has_a_star_only_if_the_loop_is_known_to_be_cpu_bound(
     assert device_text(verdict) == text
 
 
+@pytest.mark.slow
 def test_summary_counts_what_is_recorded_by_status_and_warning(night: Night) -> None:
     hot, failed, *others = night.plan.trials
     assert list(night.summary().counted()) == ["\nSweep night: 0 of 7 trials recorded."]
@@ -159,7 +160,7 @@ def test_a_report_counts_every_warning_that_telemetry_may_give() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("status", ["error", "ok"])
+@pytest.mark.parametrize("status", [pytest.param("error", marks=pytest.mark.long), "ok"])
 def test_where_nothing_was_measured_only_its_failures_are_to_be_asked_for(
     night: Night, status: Status
 ) -> None:
@@ -201,7 +202,9 @@ def test_slow_gpu_is_named_with_what_to_do(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("causes", [1, 5, 6, 7])
+@pytest.mark.parametrize(
+    "causes", [*(pytest.param(n, marks=pytest.mark.long) for n in (1, 5, 6)), 7]
+)
 def test_the_first_five_causes_are_shown_each_with_the_command_of_one_trial(
     night: Night, causes: int
 ) -> None:

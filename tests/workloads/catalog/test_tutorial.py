@@ -67,7 +67,7 @@ def test_script_that_fails_leaves_the_config_as_it_was() -> None:
     assert not cudnn.benchmark
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_trial_has_the_clock_of_its_script_and_others_have_none(measured: MeasureCell) -> None:
     found = measured(one_cell("tutorial_true_first", batch=1))
     assert found.own_times_ms is not None and found.cold

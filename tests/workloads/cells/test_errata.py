@@ -182,7 +182,7 @@ def test_an_id_as_pytorchs_hides_no_rule(tmp_path: Path, monkeypatch: pytest.Mon
     assert text_of(read_file(file)) == "", "without CUDA nobody knows PyTorch's"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("pytorchs_own")
 def test_no_bit_of_a_kept_file_is_silent(tmp_path: Path) -> None:
     file = tmp_path / "a.json"

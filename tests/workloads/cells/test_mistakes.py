@@ -1,5 +1,7 @@
 """What is said of mistakes in suites: where, what was found, what is allowed."""
 
+import pytest
+
 from tests.goldens.collect import untold
 
 KINDS = (
@@ -16,5 +18,6 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 def test_each_mistake_is_named_as_kept() -> None:
     assert untold(*KINDS) == [], "see make goldens"

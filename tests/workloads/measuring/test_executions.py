@@ -56,7 +56,9 @@ def outcome(server: ForkServer, config: Config, folder: Path, **axes: Any) -> Ou
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("execution", ["compile", "cuda_graph"])
+@pytest.mark.parametrize(
+    "execution", [pytest.param("compile", marks=pytest.mark.long), "cuda_graph"]
+)
 def test_a_steps_time_is_that_of_a_script(
     server: ForkServer, tmp_path: Path, execution: str
 ) -> None:

@@ -141,6 +141,7 @@ def test_shapes_that_are_too_many_to_meet_make_an_open_loop() -> None:
     assert (late.loop_kind, late.distinct_shapes) == ("open", 1)
 
 
+@pytest.mark.long
 def test_shapes_that_never_end_are_met_a_few_and_then_timed_alone() -> None:
     cell = one_cell("conv", problem="tutorials/rgb224", batch=1, regime={"fresh": {"multiple": 1}})
     found, said, _ = trial(cell, Leader(["meet", "alone"]))
