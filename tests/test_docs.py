@@ -26,6 +26,7 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 COMMAND = re.compile(r"^    (sweep .*?)(?:\s{2,}#.*| \|.*)?$|`(sweep [a-z][^`]*)`", re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_lead_to_files_and_commands_exist_with_their_options(document: Path) -> None:
     text = document.read_text()
@@ -130,6 +131,7 @@ def test_sample_launch_files_read(tmp_path: Path) -> None:
         assert suite.cells
 
 
+@pytest.mark.slow
 def test_example_of_results_is_that_of_the_stored_ones() -> None:
     from cudnn_sweep.analysis.results.cell_names import stored_names
     from cudnn_sweep.analysis.results.verdicts import BreakEven, Verdict, payback
@@ -174,6 +176,7 @@ def test_pictures_in_the_readme_are_of_the_rows_that_are_installed() -> None:
             assert name in drawn
 
 
+@pytest.mark.slow
 def test_reasons_in_the_readme_are_those_of_the_stored_results() -> None:
     from cudnn_sweep.analysis import open_results
 

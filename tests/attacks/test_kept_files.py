@@ -117,6 +117,7 @@ def _rows(file: Path, results: Path) -> Kept:
     )
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_what_is_kept_is_silent(
     kept: Mapping[str, Kept], attempts: Attempts, seed: int
 ) -> None:

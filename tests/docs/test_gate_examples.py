@@ -514,6 +514,7 @@ def scripts(name: str) -> list[str]:
     return ["\n".join(step["commands"]).replace("$$", "$") for step in read["steps"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_file_is_what_its_service_reads(name: str) -> None:
     check = ["-m", "check_jsonschema", "--builtin-schema", f"vendor.{SCHEMAS[name]}"]

@@ -18,6 +18,7 @@ def _words(page: str) -> str:
     return " ".join((DOCS / page).read_text(encoding="utf-8").split())
 
 
+@pytest.mark.slow
 def test_a_ban_that_looks_like_a_gain_has_its_word() -> None:
     rows = open_results(DOCS / "results/h100-2026-11-25/engines").query("bans").to_pylist()
     page = _words("bans.md")

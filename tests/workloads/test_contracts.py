@@ -30,6 +30,7 @@ def distinct_at_batch_1() -> list[ConvProblem]:
     return list(found.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("problem", distinct_at_batch_1(), ids=lambda problem: problem.name)
 def test_every_problem_runs_forward_and_backward(problem: ConvProblem) -> None:
     """Computed on a smaller image, where the problem's own is large; of that, the shapes alone."""
@@ -66,6 +67,7 @@ def facts(suite: SuiteSpec) -> dict[str, WorkloadFacts]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", suite_names())
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_every_suite_has_cells_that_exist(name: str, device: str) -> None:

@@ -99,6 +99,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_trial_lays_a_network_out_as_a_script_does(name: str) -> None:
     """A script calls `.to(memory_format=...)` of the model and of its input."""

@@ -129,6 +129,7 @@ def test_rows_of_a_finished_sweep_are_copied_once(
     assert trials() == 6, "a sweep that goes on"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "expected"), [("night-*", 15), ("*-2", 6), ("day-*", 0)])
 def test_sweeps_are_picked_by_a_pattern_when_opened_and_when_asked(
     kept_store: Store, pattern: str, expected: int

@@ -241,6 +241,7 @@ def test_a_loop_of_unknown_device_time_borrows_as_one_that_waits_for_the_cpu(
     assert np.log(row["ratio_high"]) == pytest.approx(high, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_pairs_of_equal_processes_of_the_validation_read_equivalent() -> None:
     """Their device time is not known."""
     asked = {"field": "twin", "baseline": "0", "candidate": "1"}

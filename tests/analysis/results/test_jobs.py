@@ -132,6 +132,7 @@ def advice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advice]:
         yield advised
 
 
+@pytest.mark.slow
 def test_the_whole_time_is_the_start_and_the_steps_after_the_first(advice: Advice) -> None:
     row = advice("faster", **AT_BREAK_EVEN)
     first_s = (30 * 1.001 / 1000, EMPTY_MS * 1.001 / 1000)  # of blocks 0 and 2

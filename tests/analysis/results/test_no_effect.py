@@ -122,6 +122,7 @@ def test_a_reason_follows_from_what_ran(found: dict[str, dict[str, str]], case: 
     assert found[case] == CASES[case].reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["compute_cache_disabled", "backward_in_caller"])
 @pytest.mark.parametrize("ran", [NOTHING, RECURRENT, ELSEWHERE])
 def test_what_does_not_depend_on_cudnn_may_matter_without_it(
@@ -134,6 +135,7 @@ def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     assert Verdict.of(store, **contrast)[0].no_effect_reason is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", ["layout", "precision"])
 def test_a_layout_and_a_precision_matter_on_a_cpu_too(store: Store, field: str) -> None:
     value = {"layout": "channels_last", "precision": "bf16"}[field]

@@ -140,6 +140,7 @@ CASES = f"""
 2 doctor --seconds many
 """
 LINES = [line.partition(" ") for line in CASES.strip().splitlines()]
+DEAR = ("report", "compare", "nightly", "doctor")
 
 
 def _commands(group: Any, above: str = "") -> Iterator[str]:
@@ -214,7 +215,13 @@ def here(
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("code", "line"), [(int(code), line) for code, _, line in LINES])
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        pytest.param(int(code), line, marks=[pytest.mark.slow] if line.startswith(DEAR) else [])
+        for code, _, line in LINES
+    ],
+)
 def test_a_command_ends_with_the_code_of_what_happened(code: int, line: str) -> None:
     is_busy = code in (ExitCode.UNFINISHED, ExitCode.NEEDS_GPU)
     with sweep_lock.measuring_lock(["cpu"]) if is_busy else nullcontext():

@@ -146,7 +146,7 @@ def test_what_had_no_turn_when_the_time_was_up_is_not_confirmed(
     assert outcome(here, 4).alerts[0].since == date(2026, 11, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("crashed")
 def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
     here: Path, play: RunNight

@@ -107,6 +107,7 @@ def test_launch_files_that_share_results_have_nights_of_their_own(
     assert (here / "results" / "nightly" / "other-lab" / "night-2026-11-02-other-lab.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000])
 @pytest.mark.usefixtures("first_night")
 def test_a_damaged_diary_ends_no_night_and_is_named(
