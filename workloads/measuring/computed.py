@@ -41,7 +41,6 @@ def compute(
     inputs = step.prepare(shape)
     results = step.examine(inputs)
     prints = {name: fingerprint(tensor) for name, tensor in results.items()}
-    again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
     exact, note = _reference(workload, context, shape, seed, flops) if reference else ({}, None)
     sizes = _typical_sizes(exact)
     errors = {name: _errors(results[name], exact[name], sizes[_kind(name)]) for name in exact}
@@ -55,6 +54,9 @@ def compute(
         )
         for name, tensor in results.items()
     ]
+    is_finite = all(bool(tensor.isfinite().all()) for tensor in results.values())
+    results, exact = {}, {}  # the next run of a compiler's CUDA graph overwrites its results
+    again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
     computed = Computed(
         computed=tensors,
         fingerprint=content_hash(prints),
@@ -63,7 +65,7 @@ def compute(
         relative_max_error=max((largest for _, largest in errors.values()), default=None),
         reference_note=note,
     )
-    return computed, all(bool(tensor.isfinite().all()) for tensor in results.values())
+    return computed, is_finite
 
 
 def fingerprint(tensor: torch.Tensor) -> str:

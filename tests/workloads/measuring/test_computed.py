@@ -1,6 +1,8 @@
 """Fingerprints, and errors against float64, of every bundled workload on the CPU."""
 
-from functools import cache
+import math
+from dataclasses import replace
+from functools import cache, partial
 from hashlib import blake2b
 from itertools import product
 
@@ -63,6 +65,26 @@ def context_of(workload: Workload, direction: str, precision: str) -> Context:
 def computed(workload: Workload, direction: str, precision: str, *, seed: int = 1) -> Computed:
     context = context_of(workload, direction, precision)
     return compute(workload, context, small(workload.name), seed, reference=True, flops=0)[0]
+
+
+def test_results_that_the_next_run_overwrites_are_examined_before_it() -> None:
+    """As those of `torch.compile(mode="reduce-overhead")`, each of whose runs writes to the same memory."""
+    buffer, values = torch.zeros(2), iter([1.0, math.nan])
+
+    def overwrite(inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"output": buffer.fill_(next(values))}
+
+    def build(context: Context) -> TimedStep:
+        examine = (lambda inputs: {"output": inputs + 2}) if context.reference else overwrite
+        return TimedStep(
+            prepare=partial(torch.zeros, dtype=torch.float64), run=torch.relu, examine=examine
+        )
+
+    overwritten = replace(bundled_workloads()["relu"], build=build)
+    context = plain_context("forward", PROBLEM)
+    seen, is_finite = compute(overwritten, context, (2,), 1, reference=True, flops=0)
+    assert is_finite and not seen.bitwise_repeatable
+    assert seen.computed and seen.computed[0].relative_l2_error == 0.5
 
 
 @pytest.mark.slow

@@ -106,3 +106,19 @@ def test_graphs_that_the_compiler_left_out_are_named(server: ForkServer, tmp_pat
     told = "execution reduce_overhead was not in force: the compiler left out CUDA graphs"
     assert (ran.message or "").startswith(told)
     assert ran.reply.measured.ran.fallbacks == ["the compiler left out CUDA graphs"]
+
+
+def test_results_of_the_compilers_graphs_are_examined(server: ForkServer, tmp_path: Path) -> None:
+    """Their memory is overwritten by the graph's next run."""
+    ran = outcome(
+        server,
+        Config(execution="reduce_overhead"),
+        tmp_path / "cache",
+        workload="torch.nn:Conv2d",
+        input="2x3x16x16",
+        model={"arguments": {"in_channels": 3, "out_channels": 4, "kernel_size": 3}},
+        direction="inference",
+    )
+    assert ran.status == "ok" and ran.reply and ran.reply.measured
+    assert ran.reply.measured.checks_error is None
+    assert ran.reply.measured.computed.bitwise_repeatable
