@@ -13,64 +13,59 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OrchestratorError(Exception):
-    """Base of these errors: the command line prints the text without a traceback."""
-
     exit_code = ExitCode.USAGE
 
 
 class SpecError(OrchestratorError):
-    """Names a request that cannot be carried out, and what is allowed."""
+    """A mistake in a request. The text says what was found and what is allowed."""
 
 
 class NeedsGpuError(SpecError):
-    """Names what needs a GPU."""
-
     exit_code = ExitCode.NEEDS_GPU
 
 
 class ModelError(SpecError):
-    """Says how the user's model fails."""
+    """A failure of the user's model."""
 
     exit_code = ExitCode.DOES_NOT_RUN
 
 
 class SweepBusyError(OrchestratorError):
-    """Names the launch or night that holds the sweep or the device."""
+    """Another launch or night holds the sweep or the device."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class ServerError(OrchestratorError):
-    """Says why a fork server is of no use: it died, refused a request, or found the wrong GPU."""
+    """A fork server died, refused a request, or found the wrong GPU."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class PythonError(ServerError):
-    """Names another environment's Python that starts no fork server."""
+    """Another environment's Python starts no fork server."""
 
     exit_code = ExitCode.USAGE
 
 
 class UnfinishedError(OrchestratorError):
-    """Says why a launch stopped early or what it lost; the same command resumes the launch."""
+    """A launch stopped early or lost trials; the same command resumes the launch."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class WebhookError(OrchestratorError):
-    """Names the host of a webhook that did not accept the news; the rest of the URL is secret."""
+    """A webhook did not accept the news. The text shows the host alone: the rest of the URL is secret."""
 
 
 class OutputError(OrchestratorError):
-    """Names the file that cannot be written."""
+    """A file cannot be written."""
 
 
 MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """Return the exit code of a command that ends with this error."""
     cause = error.__cause__ or error
     if isinstance(cause, OSError) and cause.errno in DISK_FULL:
         return ExitCode.UNFINISHED

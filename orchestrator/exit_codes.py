@@ -4,13 +4,11 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes; each has the same meaning for every command."""
-
     FINE = 0
     WORSE = 1
     """A step is slower, a regression is confirmed, or what was checked does not hold."""
     USAGE = 2
-    """The command is mistyped, or names what does not exist."""
+    """The command is mistyped, or names something that does not exist."""
     CANNOT_TELL = 3
     """The measurement decides nothing yet."""
     DOES_NOT_RUN = 4

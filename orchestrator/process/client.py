@@ -14,26 +14,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError, SpecError
-from cudnn_sweep.orchestrator.process.protocol import (
-    BEGIN,
-    END,
-    GREETING,
-    OUTCOME,
-    PASS,
-    PROTOCOL,
-    REFUSED,
-    REQUEST,
-    SAID,
-    TURN,
-    WHAT_WAS_SAID,
-    CallJob,
-    Outcome,
-    Request,
-    SurveyJob,
-    TraceJob,
-    line_of,
-    parts_of,
-)
+from cudnn_sweep.orchestrator.process import protocol
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Request
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.hardware.environment import our_version
 from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
@@ -71,11 +53,10 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         gpu_uuids: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`python`: the program of another environment that has torch and cudnn-sweep. `survey_only`:
+        """`python`: the interpreter of another environment that has torch and cudnn-sweep. `survey_only`:
         skip slow imports that only measuring needs. `preload`: modules to import once for all jobs.
-        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. `variables`: added
-        to the environment. If the server does not start, raises PythonError if `python` is given,
-        else ServerError.
+        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. Raises PythonError
+        if the server of `python` does not start, ServerError if our own does not.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
@@ -105,13 +86,13 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._end = FileIO(os.pidfd_open(self._process.pid))  # readable once the server has ended
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
-        if fault := self._greeted():
+        if fault := self._startup_fault():
             self._process.kill()
             self.close()
             raise kind(f"{name} {fault}")
 
-    def _greeted(self) -> str | None:
-        """Wait for the server's greeting; return what is wrong, or None for a right greeting."""
+    def _startup_fault(self) -> str | None:
+        """Wait for the server's greeting; return what is wrong with it, if anything."""
         line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
             with suppress(subprocess.TimeoutExpired):  # its output may close before it ends
@@ -120,16 +101,16 @@ class ForkServer(AbstractContextManager["ForkServer"]):
                 return f"does not begin within {GREETING_S:g} s"
             return f"ended at its start, exit code {self._process.wait()}: see above"
         try:
-            greeting = GREETING.validate_json(line)
+            greeting = protocol.GREETING.validate_json(line)
         except ValidationError:
             return (
                 f"begins with {line[:80]!r}: its version of cudnn-sweep differs too much from this one; "
                 "install a closer version there"
             )
-        if greeting.protocol != PROTOCOL:
+        if greeting.protocol != protocol.VERSION:
             return (
                 f"speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), allowed is "
-                f"{PROTOCOL}, that of cudnn-sweep {our_version()}: install a closer version there"
+                f"{protocol.VERSION}, that of cudnn-sweep {our_version()}: install a closer version there"
             )
         return None
 
@@ -138,37 +119,36 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return self._process.pid
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Pin the server's thread to these CPUs; the processes of later jobs inherit them."""
+        """Pin the server to these CPUs, and so the processes of later jobs."""
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
         """Fork a job's process, which gets the baton. Return its number, valid until its Outcome is read."""
         self._count += 1
-        self._send(line_of(BEGIN, self._count, REQUEST.dump_json(request)))
+        self._send(protocol.BEGIN, self._count, protocol.REQUEST.dump_json(request))
         return self._count
 
     def pass_on(self, number: int, turn: Turn) -> None:
-        self._send(line_of(PASS, number, TURN.dump_json(turn)))
+        self._send(protocol.PASS, number, protocol.TURN.dump_json(turn))
 
     def end(self, number: int) -> None:
-        """End a process, and wait until it has ended."""
-        self._send(line_of(END, number))
+        self._send(protocol.END, number)
         while isinstance(self.hear(number), Said):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Run a job to its end. The Outcome has the job's faults. Raises ServerError if the server dies."""
+        """Run a job to its end. A job that fails raises nothing; ServerError: the server died."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
 
-    def _send(self, line: bytes) -> None:
-        with suppress(ConnectionError):  # the next read finds that, too, and reports the cause
-            self._requests.write(line)
+    def _send(self, word: bytes, number: int, rest: bytes = b"") -> None:
+        with suppress(ConnectionError):  # the next read fails, too, and reports the cause
+            self._requests.write(protocol.line_of(word, number, rest))
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Wait until a process passes the baton back or ends; return its report or its Outcome.
+        """Wait until a process passes the baton back (Said) or ends (Outcome).
 
         Messages of other processes are kept for later calls. Raises ServerError if the server dies.
         """
@@ -176,11 +156,12 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             answer = self._read()
             if not answer.endswith(b"\n"):
                 raise ServerError(f"{self._name} died, exit code {self._process.wait()}")
-            word, sender, rest = parts_of(answer)
-            if word == REFUSED:
+            word, sender, rest = protocol.parts_of(answer)
+            if word == protocol.REFUSED:
                 raise ServerError(f"{self._name} cannot do what is requested: {rest.decode()}")
+            kind = protocol.WHAT_WAS_SAID if word == protocol.SAID else protocol.OUTCOME
             try:
-                message = (WHAT_WAS_SAID if word == SAID else OUTCOME).validate_json(rest)
+                message = kind.validate_json(rest)
             except ValidationError as error:
                 reason = f"sent a message that this process cannot read: {error}"
                 raise ServerError(f"{self._name} {reason}") from error
@@ -197,8 +178,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Read a line. The line is incomplete if the server has ended (even if a forked process keeps
-        the pipe open), is silent for `within_s`, or sends `most` bytes without a line break.
+        """Read a line. It has no line break if the server ended (even if a forked process keeps the
+        pipe open), was silent for `within_s`, or sent `most` bytes.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
@@ -217,23 +198,23 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
     """Describe the machine and workloads. With `needs_cuda` but no GPU, import no workload.
 
-    Without an answer, raises ModelError if a workload is user code, else ServerError.
+    If the server fails, raises ModelError if a workload is user code, else ServerError.
     """
-    own, job = own_code(workloads), SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
+    job = protocol.SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
         outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
         if outcome.reply is not None and outcome.reply.survey is not None:
             return outcome.reply.survey
         raise ServerError(outcome.message or outcome.status)
     except ServerError as error:
-        if own:  # user code may have killed the server
+        if own := own_code(workloads):  # user code may have killed the server
             raise ModelError(f"importing {own}: {error}") from error
         raise
 
 
 def trace(server: ForkServer, request: TraceRequest) -> Trace:
-    """Trace a model. Raises ModelError if it fails, SpecError for a mistake in the request."""
-    outcome = server.run(Request(job=TraceJob(trace=request), timeout_s=TRACE_TIMEOUT_S))
+    """Raises ModelError if the model fails, SpecError for a mistake in the request."""
+    outcome = server.run(Request(job=protocol.TraceJob(trace=request), timeout_s=TRACE_TIMEOUT_S))
     if outcome.reply is None or outcome.reply.trace is None:
         raise _fault_of(outcome)(outcome.message or outcome.status)
     return outcome.reply.trace
@@ -250,7 +231,7 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
     Raises ModelError if a model fails, SpecError for a mistake in the request.
     """
     for trial in trials:
-        outcome = server.run(Request(job=CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
+        outcome = server.run(Request(job=protocol.CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
         at = f"{trial.cell.workload} at input {sizes_text(trial.cell.input_shape)}"
         if outcome.status in ("timeout", "out_of_memory"):
             yield f"{at} could not be called before measuring: {outcome.message}"
@@ -259,11 +240,10 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:
-    """Describe `python`'s environment and the workloads in it. Raises ServerError if no server starts."""
     with ForkServer(python=python, survey_only=True) as server:
         return survey(server, workloads)
 
 
 def own_code(workloads: list[str]) -> str:
-    """Return the workloads that are imported from a user's file or package, as text."""
+    """Return the names of the workloads that come from a user's file or package."""
     return ", ".join(name for name in workloads if ":" in name)

@@ -1,4 +1,4 @@
-"""Follower: the server's view of a rank above 0, whose process ends when rank 0's does."""
+"""The ranks above 0 of a trial, as the server sees them. Their processes end when rank 0's does."""
 
 import os
 import select
@@ -21,18 +21,16 @@ class Follower:
     pidfd: int
     replies: int
     unread: bytes = b""
-    wait_status: int | None = None
-    """How the process ended; None while it runs."""
+    wait_status: int | None = None  # None while it runs
 
     def listen(self) -> None:
-        """Read what the process has written, and note whether it has ended."""
         if select.select([self.replies], (), (), 0)[0]:
             self.unread += os.read(self.replies, 2**16)
         if self.wait_status is None and select.select([self.pidfd], (), (), 0)[0]:
             self.wait_status = os.waitpid(self.pid, 0)[1]
 
     def fault(self) -> Reply | int | None:
-        """Return the process's reply or wait status if the process has failed, else None."""
+        """Return the reply or wait status of a failed process, else None."""
         if self.wait_status:
             return self.wait_status
         line, end, _ = self.unread.partition(b"\n")
@@ -44,7 +42,6 @@ class Follower:
             return Reply(status="error", message="the user's code wrote to the pipe for replies")
 
     def end(self) -> None:
-        """Kill the process, wait for its end, and close its descriptors."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         if self.wait_status is None:
@@ -54,8 +51,8 @@ class Follower:
 
 
 def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
-    """Return the failed rank to blame, and its fault. A process that died comes before one that
-    replied, as a reply may only report that the dead process is missing.
+    """Return the failed rank to blame, and its fault. A dead process comes before one that replied:
+    the reply may only report that the dead process is missing.
     """
     faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
     return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

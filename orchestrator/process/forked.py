@@ -63,7 +63,7 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 
 
 class PipeBaton:
-    """The baton as a process has it: a line in one pipe brings it, a line in the other returns it."""
+    """The baton of a forked process: it comes as a line in `turns`, and goes as a line in `reply_to`."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -89,7 +89,7 @@ class Forked:
         self._counts = seats[0].counts if seats else None
         self._followers = [self._follower(seat, born) for seat in seats[1:]]
         self._fault: tuple[int, Reply | int] | None = None
-        """The first failed rank other than 0, and its fault; None: no such rank has failed."""
+        """The first failed rank other than 0, and its fault."""
         self._replies, reply_to = os.pipe()
         turns, self._pass_to = os.pipe()
         self._unread = b""
@@ -98,7 +98,7 @@ class Forked:
         self._started_at, self._born = datetime.now(UTC), born
         self._left_s = request.timeout_s
         self.deadline = self._born + request.timeout_s
-        """When to kill the process, by `monotonic`."""
+        """Time by `monotonic` at which to kill the process."""
         self._waited_s = 0.0
         self._passed_on_at: float | None = None
         self._replied_at: float | None = None
@@ -125,7 +125,6 @@ class Forked:
 
     @property
     def pids(self) -> list[int]:
-        """Ids of the trial's processes, one for each rank."""
         return [self.pid, *(follower.pid for follower in self._followers)]
 
     @property
@@ -135,7 +134,7 @@ class Forked:
         return own.union(*({follower.pidfd, follower.replies} for follower in running))
 
     def tell(self, turn: bytes) -> None:
-        """Pass the baton to the process, with a Turn."""
+        """Pass the baton to the process. `turn`: a Turn, as JSON."""
         now = monotonic()
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
@@ -145,7 +144,7 @@ class Forked:
             os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read what the process wrote. Return its Said (JSON) if it passes the baton on, else None."""
+        """Read the process's lines. Return its Said, as JSON, if it passes the baton on, else None."""
         self._watch_followers()
         if self._replies not in ready:
             return None
@@ -166,7 +165,7 @@ class Forked:
         return passed
 
     def _watch_followers(self) -> None:
-        """Note the first failed follower and kill rank 0. Do neither if rank 0 died: followers fail without rank 0."""
+        """Note the first failed follower and kill rank 0, unless rank 0 died first: then followers fail, too."""
         for follower in self._followers:
             follower.listen()
         if self._fault or (fault := first_fault(self._followers)) is None:
@@ -195,7 +194,6 @@ class Forked:
         return self._pidfd in ready and self._replies not in ready
 
     def give_up(self) -> None:
-        """Kill the process, because its time is over."""
         self._timed_out = self._reply is None
         self.deadline = math.inf
         self.kill()
@@ -204,7 +202,6 @@ class Forked:
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def bury(self) -> Outcome:
-        """Wait for the process's end, and return its Outcome."""
         exit_began = self._replied_at or monotonic()
         wait_status = os.waitpid(self.pid, 0)[1]
         now = monotonic()
@@ -224,7 +221,9 @@ class Forked:
         if reply is None and (reply := self._so_far) and reply.measured:
             reply.measured.checks_error, status, message = message, "ok", None
         last_output = None if status == "ok" else self._end_of_output(LAST_OUTPUT) or None
-        self._close()
+        for descriptor in (self._pidfd, self._replies, self._pass_to):
+            os.close(descriptor)
+        self._log.close()
         return Outcome(
             status=status,
             message=message,
@@ -239,13 +238,8 @@ class Forked:
             gap_s=self._gap_s,
         )
 
-    def _close(self) -> None:
-        for descriptor in (self._pidfd, self._replies, self._pass_to):
-            os.close(descriptor)
-        self._log.close()
-
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line. Return None if user code wrote it to our pipe: later lines are unusable, too."""
+        """Parse a line. Return None for a line of user code, after which the process is killed."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -254,7 +248,6 @@ class Forked:
             return None
 
     def _judge(self, wait_status: int) -> tuple[Status, str | None]:
-        """Return status and message. With several ranks, the message names the failed rank."""
         reply, rank = self._reply, 0
         if self._fault is not None and (reply is None or reply.status != "ok"):
             failed, fault = self._fault
@@ -276,10 +269,10 @@ class Forked:
             wrote = "the user's code wrote to the pipe of the process's replies"
             return "error", f"{wrote}: found {self._foreign[:FOREIGN_BYTES]!r}{words}"
         if self._timed_out:
-            return (
-                "timeout",
-                f"no result after {self._request.timeout_s:g} s: ended{self._late()}{words}",
-            )
+            late = behind(self._counts) if self._counts else []
+            missing = f"; the others wait for rank {' and '.join(map(str, late))}" if late else ""
+            limit_s = self._request.timeout_s
+            return "timeout", f"no result after {limit_s:g} s: ended{missing}{words}"
         if os.WIFSIGNALED(wait_status):
             number = os.WTERMSIG(wait_status)
             status: Status = "killed" if number == signal.SIGKILL else "crash"
@@ -288,11 +281,6 @@ class Forked:
             return status, f"{name} ({signal.strsignal(number)}){words}"
         code = os.WEXITSTATUS(wait_status)
         return "crash", f"ended without a result, exit code {code}{words}"
-
-    def _late(self) -> str:
-        """Return a timeout message's last part: the ranks for which the others wait."""
-        late = behind(self._counts) if self._counts else []
-        return f"; the others wait for rank {' and '.join(map(str, late))}" if late else ""
 
     def _end_of_output(self, most_bytes: int) -> str:
         log = self._log.fileno()
@@ -304,8 +292,8 @@ def live(
     request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
 ) -> None:
     """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`.
-    `seat`: the process's place among the ranks of its trial; None: only one rank. `turns`: None if
-    the rank is not 0; then the process writes its reply only if it fails.
+    `seat`: this rank's connections; None: the trial has one rank. `turns`: None for a rank above 0,
+    which replies only if it fails.
     """
     global _replier
     _replier = os.getpid()
@@ -318,7 +306,7 @@ def live(
         reply.imported = sorted(set(sys.modules) - before)
         if turns is not None or reply.status != "ok":
             _write(reply_to, REPLY.dump_json(reply) + b"\n")
-    except BaseException:  # noqa: BLE001  # our own fault: the trial's errors are in the reply
+    except BaseException:  # noqa: BLE001  # a bug of ours: the trial's errors are in the reply
         traceback.print_exc()  # goes into the record
         os._exit(1)
     os._exit(0)
@@ -340,7 +328,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close all pipes and sockets but `ours`: a trial must not write to the server's other pipes."""
+    """Close the server's pipes and sockets but `ours`, so that a trial cannot write to them."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -349,7 +337,7 @@ def _close_other_pipes(*ours: int) -> None:
 
 
 def _seats(request: Request) -> list[Ranks]:
-    """Return a Ranks for each process of a trial over several ranks; an empty list for other jobs."""
+    """Return the ranks of a trial that has several; an empty list for other jobs."""
     job = request.job
     count = job.trial.cell.rank_count if isinstance(job, TrialJob) else 1
     return make_ranks(count) if count > 1 else []
@@ -372,20 +360,17 @@ def _work(
             reply.trace = trace_model(job.trace)
         else:
             reply.survey = survey_machine(job.workloads, needs_cuda=job.needs_cuda)
-    except WorkloadError as error:
-        _print_traceback()
-        reply.status, reply.message = "error", _storable(str(error))
-        if TRY not in str(error):  # a trace's error has its own hint
-            reply.message += _hint(job, error)
-        reply.is_mistake = not isinstance(error, UserCodeError)
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        _print_traceback()
-        reply.status, reply.message = "out_of_memory", _describe(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's code raises
-        _print_traceback()
-        out = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in _text(error)
-        reply.status = "out_of_memory" if out else "error"
-        reply.message = _describe(error) + _hint(job, error)
+        with suppress(BaseException):  # user code may have closed or replaced the stream
+            sys.stdout.flush()
+        with suppress(OSError):
+            os.write(2, traceback.format_exc().encode(errors="backslashreplace"))
+        reply.status = "out_of_memory" if _lacks_memory(error) else "error"
+        is_ours = isinstance(error, WorkloadError)
+        reply.message = _storable(str(error)) if is_ours else _describe(error)
+        if reply.status == "error" and TRY not in reply.message:  # a trace's error has its own hint
+            reply.message += _hint(job, error)
+        reply.is_mistake = is_ours and not isinstance(error, UserCodeError)
     reply.ended_at = monotonic()
     return reply
 
@@ -411,21 +396,18 @@ def _run_trial(
     run_trial(job.trial, measured, report, baton, seat)
 
 
-def _print_traceback() -> None:
-    """Print the traceback below the user's output; user code may have closed the streams."""
-    with suppress(BaseException):
-        sys.stdout.flush()
-    with suppress(OSError):
-        os.write(2, traceback.format_exc().encode(errors="backslashreplace"))
+def _lacks_memory(error: BaseException) -> bool:
+    is_host = isinstance(error, RuntimeError) and CPU_ALLOCATOR_IS_OUT in _text(error)
+    return is_host or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and innermost line: of user code or, without any, of other code."""
+    """Return the error's text and its innermost line, of the user's code if that has one."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
         return text
-    theirs = [(frame, line) for frame, line in frames if _package(frame) not in NOT_THE_USERS]
+    theirs = [each for each in frames if _package(each[0]) not in NOT_THE_USERS]
     frame, line = (theirs or frames)[-1]
     file = os.path.basename(frame.f_code.co_filename)
     return f"{text} ({file}:{line} in {frame.f_code.co_name})"
@@ -443,7 +425,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return a hint, such as to try multiples of 32 if a network rejects sizes; "": no hint."""
+    """Return advice on the input sizes if they may cause the error, else ""."""
     if isinstance(job, TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | CallJob):

@@ -13,21 +13,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent died, so that none escapes."""
+    """Become the parent of all descendants whose parent dies, so that `end_children` ends them."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process as soon as the thread that forked it ends."""
+    """Have the kernel kill this process once the thread that forked it ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap our children except `but`, then orphans that the killed ones leave to us."""
+    """Kill and reap all children except `but`, then the orphans that these leave."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:
             os.kill(pid, signal.SIGKILL)
+        for pid in children:
             os.waitpid(pid, 0)
 
 

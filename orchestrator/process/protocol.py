@@ -20,7 +20,7 @@ from cudnn_sweep.workloads.survey import Survey
 
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an infinite error must not become null
 
-PROTOCOL = 3  # raise it if a word's meaning changes; added or removed fields keep the number
+VERSION = 3  # raise it if a word's meaning changes; added or removed fields keep the number
 MODULES = "SWEEP_MODULES"
 """Environment variable: folders that a server searches for modules before installed packages."""
 
@@ -29,16 +29,12 @@ Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout", "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Greeting:
-    """The server's first line, once it is ready."""
-
     protocol: int
     version: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialJob:
-    """Measure one trial."""
-
     trial: TrialRequest
     takes_turns: bool = False
     """Whether to pass the baton back after one-time costs, after meeting all shapes, and after each turn."""
@@ -65,11 +61,9 @@ class CallJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SurveyJob:
-    """Describe the machine and these workloads."""
-
     workloads: list[str]
     needs_cuda: bool = False
-    """Whether to import no workload if there is no GPU."""
+    """If true, no workload is imported without a GPU."""
     kind: Literal["survey"] = "survey"
 
 
@@ -83,8 +77,6 @@ class TraceJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """A job for a fresh process, and the limits of that process."""
-
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     job: Annotated[TrialJob | LogJob | CallJob | SurveyJob | TraceJob, Field(discriminator="kind")]
@@ -95,8 +87,6 @@ class Request:
 
 @dataclass(kw_only=True, slots=True)
 class Reply:
-    """What a fresh process sent before it ended."""
-
     __pydantic_config__: ClassVar = EXACT
 
     status: Literal["ok", "error", "out_of_memory"] = "ok"
@@ -106,17 +96,15 @@ class Reply:
     survey: Survey | None = None
     trace: Trace | None = None
     is_mistake: bool = False
-    """Whether an error is a mistake in the request, not in the user's code."""
+    """Whether an error comes from the request, not from the user's code."""
     imported: list[str] = field(default_factory=list)
     """Modules that the process had to import; the server should preload them."""
     ended_at: float = 0.0
-    """Seconds of the host's monotonic clock at which the work ended or failed."""
+    """Time by `monotonic` at which the job ended or failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How a fresh process ended; `reply` is None if it sent none."""
-
     __pydantic_config__: ClassVar = EXACT
 
     status: Status = "ok"
@@ -153,6 +141,5 @@ def line_of(word: bytes, number: int, rest: bytes = b"") -> bytes:
 
 
 def parts_of(line: bytes) -> tuple[bytes, int, bytes]:
-    """Return a line's word, process number and rest."""
     word, number, rest = line.rstrip(b"\n").split(b" ", 2)
     return word, int(number), rest

@@ -16,26 +16,15 @@ from contextlib import suppress
 from importlib import import_module
 from time import monotonic
 
+import torch
 from pydantic import ValidationError
 
+from cudnn_sweep.orchestrator.process import protocol
 from cudnn_sweep.orchestrator.process.forked import Forked
 from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children
-from cudnn_sweep.orchestrator.process.protocol import (
-    BEGIN,
-    END,
-    ENDED,
-    GREETING,
-    MODULES,
-    OUTCOME,
-    PASS,
-    PROTOCOL,
-    REFUSED,
-    REQUEST,
-    SAID,
-    Greeting,
-    line_of,
-    parts_of,
-)
+from cudnn_sweep.workloads.find_regime import regime_types
+from cudnn_sweep.workloads.find_state import state_types
+from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.hardware.environment import our_version
 
 IMPORTED_BY_TORCH_LATE = (
@@ -54,7 +43,7 @@ def main() -> None:
     adopt_orphans()
     gc.disable()  # imported modules stay: collecting garbage takes a fifth of the import time
     options = sys.argv[1:]
-    if folders := os.environ.get(MODULES):  # but after Python's own modules
+    if folders := os.environ.get(protocol.MODULES):  # but after Python's own modules
         theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         own = [entry for entry in sys.path if entry not in theirs]
         at = next((at for at, path in enumerate(own) if path.endswith("-packages")), len(own))
@@ -65,14 +54,12 @@ def main() -> None:
     gc.freeze()  # so that a child's garbage collection does not copy our pages
     gc.enable()
     with suppress(BrokenPipeError):  # the slot ended during our imports
-        greeting = Greeting(protocol=PROTOCOL, version=our_version())
-        _answer(replies, GREETING.dump_json(greeting) + b"\n")
+        greeting = protocol.Greeting(protocol=protocol.VERSION, version=our_version())
+        _write(replies, protocol.GREETING.dump_json(greeting) + b"\n")
         Server(replies).serve()
 
 
 class Server:
-    """Begins and ends processes on request, and reads from all live processes."""
-
     def __init__(self, replies: int) -> None:
         self._answers = replies
         self._requests = b""
@@ -80,18 +67,16 @@ class Server:
         self._last_gone: float | None = None
 
     def serve(self) -> None:
-        """Serve requests until the slot closes the pipes, then kill all live processes."""
+        """Serve requests until the slot closes the pipes, then kill all processes."""
         with suppress(BrokenPipeError):
             while self._read_requests(ready := self._wait()):
                 for number, process in list(self._live.items()):
                     if passed := process.listen(ready):
-                        _answer(self._answers, line_of(SAID, number, passed))
+                        self._answer(protocol.SAID, number, passed)
                     elif process.has_ended(ready):
                         self._end(number)
                     elif process.deadline <= monotonic():
                         process.give_up()
-        for process in self._live.values():
-            process.kill()
         end_children()
 
     def _wait(self) -> set[int]:
@@ -101,34 +86,34 @@ class Server:
         return set(select.select(watched, (), (), limit_s)[0])
 
     def _read_requests(self, ready: set[int]) -> bool:
-        """Read and do the requests that have come. Return False after the last request."""
+        """Carry out the requests that have come. Return False once the slot has closed the pipe."""
         if REQUESTS not in ready:
             return True
         data = os.read(REQUESTS, 2**16)
         *lines, self._requests = (self._requests + data).split(b"\n")
         for line in lines:
-            self._do(*parts_of(line))
+            self._do(*protocol.parts_of(line))
         return bool(data)
 
     def _do(self, word: bytes, number: int, rest: bytes) -> None:
-        if word == BEGIN:
+        if word == protocol.BEGIN:
             self._begin(number, rest)
         elif number not in self._live:
             pass  # the process has ended, and the slot has its outcome
-        elif word == PASS:
+        elif word == protocol.PASS:
             self._live[number].tell(rest)
         else:
-            assert word == END, word
+            assert word == protocol.END, word
             self._live[number].kill()
             self._end(number)
 
     def _begin(self, number: int, rest: bytes) -> None:
         try:
-            request = REQUEST.validate_json(rest)
+            request = protocol.REQUEST.validate_json(rest)
         except ValidationError as error:
             first = error.errors()[0]
             refusal = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            _answer(self._answers, line_of(REFUSED, number, refusal.encode()))
+            self._answer(protocol.REFUSED, number, refusal.encode())
             return
         gone = None if self._live else self._last_gone
         self._live[number] = Forked(request, None if gone is None else monotonic() - gone)
@@ -138,22 +123,19 @@ class Server:
         # End its orphans, and those of other live processes: the server cannot tell them apart.
         end_children(but=[pid for process in self._live.values() for pid in process.pids])
         self._last_gone = monotonic()
-        _answer(self._answers, line_of(ENDED, number, OUTCOME.dump_json(outcome)))
+        self._answer(protocol.ENDED, number, protocol.OUTCOME.dump_json(outcome))
+
+    def _answer(self, word: bytes, number: int, rest: bytes) -> None:
+        _write(self._answers, protocol.line_of(word, number, rest))
 
 
 def _import_all(*, late: bool) -> None:
     """Import what forked processes need, so that they neither wait for imports nor time them."""
-    from cudnn_sweep.workloads.find_regime import regime_types
-    from cudnn_sweep.workloads.find_state import state_types
-    from cudnn_sweep.workloads.find_workload import bundled_workloads
-
     if late:
         for module in IMPORTED_BY_TORCH_LATE:
             with suppress(ModuleNotFoundError):  # some releases of torch lack the module
                 import_module(module)
         _check_fork("what torch imports late")
-    import_module("cudnn_sweep.orchestrator.process.forked")
-    import_module("cudnn_sweep.workloads.hardware.gpu")
     bundled_workloads()
     regime_types()
     state_types()
@@ -171,15 +153,13 @@ def _preload(modules: Sequence[str]) -> None:
 
 def _check_fork(imported: str) -> None:
     """Exit if `imported` started a thread or touched CUDA: forked processes could use neither."""
-    import torch
-
     if (count := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"sweep: {imported}: has {count} threads after importing; a fork copies only one")
     if torch.cuda.is_initialized():
         sys.exit(f"sweep: {imported}: has touched CUDA while importing")
 
 
-def _answer(replies: int, data: bytes) -> None:
+def _write(replies: int, data: bytes) -> None:
     while data:
         data = data[os.write(replies, data) :]
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
-from cudnn_sweep.orchestrator.process import client
 from cudnn_sweep.orchestrator.process.client import call_models, trace
 
 
@@ -29,10 +28,8 @@ def reply(*, is_mistake: bool = False, traced: Any = None) -> Any:
     ],
 )
 def test_a_trace_that_fails_is_the_models_error_or_a_mistake(
-    monkeypatch: pytest.MonkeyPatch, ended: Any, error: type[Exception] | None, text: str
+    ended: Any, error: type[Exception] | None, text: str
 ) -> None:
-    for name in ("Request", "TraceJob", "CallJob"):
-        monkeypatch.setattr(client, name, lambda **_: None)
     server: Any = SimpleNamespace(run=lambda _: ended)
     request: Any = None
     if error is None:
@@ -54,10 +51,8 @@ def test_a_trace_that_fails_is_the_models_error_or_a_mistake(
     ],
 )
 def test_a_model_that_lacks_time_or_memory_is_measured_untried(
-    monkeypatch: pytest.MonkeyPatch, ended: Any, note: bool, error: type[Exception] | None
+    ended: Any, note: bool, error: type[Exception] | None
 ) -> None:
-    for name in ("Request", "CallJob"):
-        monkeypatch.setattr(client, name, lambda **_: None)
     server: Any = SimpleNamespace(run=lambda _: ended)
     trial: Any = SimpleNamespace(cell=SimpleNamespace(workload="net", input_shape=(2, 3)))
     if error is None:

@@ -9,7 +9,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
-from cudnn_sweep.orchestrator.process.protocol import PROTOCOL, Request, SurveyJob
+from cudnn_sweep.orchestrator.process.protocol import VERSION, Request, SurveyJob
 
 
 def test_module_that_ends_python_is_named(server: ForkServer, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_package_that_spoils_forks_is_refused(
 def test_a_server_that_ends_is_seen_though_what_it_forked_keeps_its_pipe(tmp_path: Path) -> None:
     """A process that was stopped before it could ask to die with the server does so for ever."""
     fake = tmp_path / "python"
-    greeting = f'{{"protocol": {PROTOCOL}, "version": "0"}}'
+    greeting = f'{{"protocol": {VERSION}, "version": "0"}}'
     fake.write_text(f"#!/bin/sh\necho '{greeting}'\nread request\nsleep 20 &\nexit 3\n")
     fake.chmod(0o755)
     server = ForkServer(python=fake)

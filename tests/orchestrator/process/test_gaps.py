@@ -31,13 +31,13 @@ def test_a_process_has_a_gap_if_none_lives_and_one_has_ended(
 
     for name, value in {
         "Forked": Forked,
-        "REQUEST": Bytes,
-        "OUTCOME": Bytes,
+        "protocol.REQUEST": Bytes,
+        "protocol.OUTCOME": Bytes,
         "monotonic": lambda: now_s[0],
         "end_children": lambda but: None,
-        "_answer": lambda *_: None,
+        "_write": lambda *_: None,
     }.items():
-        monkeypatch.setattr(serving, name, value)
+        monkeypatch.setattr(f"{serving.__name__}.{name}", value)
     server = Server(0)
     server._begin(1, b"")
     server._begin(2, b"")

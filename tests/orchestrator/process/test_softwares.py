@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD
 from cudnn_sweep.orchestrator.planning.request import Planned, SweepRequest
 from cudnn_sweep.orchestrator.planning.session import Session, session_of
 from cudnn_sweep.orchestrator.planning.sweep_selection import choose_sweep
-from cudnn_sweep.orchestrator.process import client
+from cudnn_sweep.orchestrator.process import protocol
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import REQUEST, Request, SurveyJob
 from cudnn_sweep.workloads.cells.config import Config
@@ -110,7 +110,7 @@ def test_a_request_that_says_more_than_the_server_knows_is_refused(
         def dump_json(self, request: Request) -> bytes:
             return REQUEST.dump_json(request).replace(b'{"job"', b'{"tomorrow":1,"job"')
 
-    monkeypatch.setattr(client, "REQUEST", Newer())
+    monkeypatch.setattr(protocol, "REQUEST", Newer())
     request = Request(job=SurveyJob(workloads=[]), timeout_s=100)
     with pytest.raises(ServerError, match="cannot do what is requested: tomorrow: Unexpected"):
         server.run(request)
