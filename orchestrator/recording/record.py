@@ -24,7 +24,7 @@ PARTS = ("memory", "calibration", "wall", "device", "choice", "ran", "computed",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """How a slot ran a trial: columns of the trial's row."""
+    """How a slot ran a trial. The fields are columns of the trial's row."""
 
     slot: str
     attempt: int
@@ -43,9 +43,8 @@ def make_record(
     attempt: Attempt,
     log: Outcome | None = None,
 ) -> RunRecord:
-    """Return a trial's row. If its process sent no reply, the row has the config as planned.
-
-    `log`: outcome of the untimed process that logs, if there was one.
+    """Return a trial's row, which has the planned config if the process sent no reply. `log`: outcome
+    of the logging process, if there was one.
     """
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
     status, message = _judged(outcome, log)
@@ -93,7 +92,6 @@ def make_record(
 def raced_out(
     session: Session, trial: Trial, environment: Environment, slot: str, now: datetime
 ) -> RunRecord:
-    """Return the row of a trial that does not run, as its config lost a race."""
     message = "another config is surely faster, or this one fails"
     outcome = Outcome(
         status="raced_out", message=message, started_at=now, ended_at=now, process_s=0.0
@@ -109,7 +107,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """Return status and message: an error if cuDNN ran a plan that the trial's errata ban."""
+    """Return status and message; an error if cuDNN ran a plan that the trial's errata ban."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return ("error", f"errata: ran {'; '.join(ran)}") if ran else (outcome.status, outcome.message)
 
@@ -130,7 +128,6 @@ def _values(part: Any, kind: type[Measured | Logged]) -> dict[str, Any]:
 
 
 def cell_columns(cell: Cell) -> Mapping[str, Any]:
-    """Return a cell's columns, named after the fields of the cell, its problem and its model."""
     problem, model = cell.problem, cell.model
     inputs = model and model.inputs
     values = {

@@ -1,4 +1,4 @@
-"""Recorder, one per launch: makes records durable before Tune gets results, and counts progress."""
+"""Makes a launch's records durable before Tune gets the results, and counts progress."""
 
 import asyncio
 import re
@@ -41,23 +41,23 @@ class Progress:
     warnings: list[WarningName] = field(default_factory=list)
     """Names of the warnings about the timed code, each once."""
     repeated: int = 0
-    """Number of records of trials that had one already; only a trial's first record counts."""
+    """Number of second records of a trial, which do not count."""
     lost: int = 0
-    """Number of attempts without a record, because their worker died."""
+    """Number of attempts whose worker died before a record."""
     held: int = 0
     """Number of records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
     """Number of held records that were saved in another folder, by folder."""
     reasons: list[str] = field(default_factory=list)
-    """Why workers gave up trials, each once."""
+    """Why workers lost trials, each once."""
     given_up: list[str] = field(default_factory=list)
     """Trials whose worker died too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
-    """Message that every config of a given-up cell raised, by the cell_id."""
+    """Message of each given-up cell, by cell_id."""
     standings: str | None = None
-    """Text on how many cells are decided, in an until-decided sweep."""
+    """Text on how many cells are decided, if the sweep runs until decided."""
     stopped: str | None = None
-    """Why no new trial starts; None while trials may start."""
+    """Why no new trial starts."""
 
     def then(self, later: "Progress") -> "Progress":
         """Return the sum of this progress and a later one, for a launch that ran several plans."""
@@ -83,23 +83,23 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return a failure's cause: status, and the exception's type and line, else the message."""
+    """Return the status, and an exception's type and line or, without them, the message."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
 
 class Hopeless:
-    """Finds cells that cannot run, as every config raised the same Python exception twice. Running
-    out of memory, crashing and hanging do not count: these are results of single trials.
+    """Finds cells that cannot run: every config raised the same Python exception twice. Lack of memory,
+    crashes and timeouts do not count, which are results of single trials.
     """
 
     def __init__(self, configs: int | None) -> None:
-        """`configs`: how many must fail before a cell is given up; None: no cell is given up."""
+        """`configs`: the number that must fail before a cell is given up; None: no cell is given up."""
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
         self.cells: dict[str, str] = {}
-        """Message of each cell that is given up, by cell_id."""
+        """Message of each given-up cell, by cell_id."""
 
     def note(self, record: RunRecord) -> None:
         cell_id, message = record.cell_id, record.message or ""
@@ -116,23 +116,23 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return how many configs must fail before a cell is given up: all; at least two in a comparison."""
+    """Return how many configs must fail before a cell is given up: all, and two or more in a comparison."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
 class Recorder:
-    """Writes records. Records that come during a write share the next file: writing thirty takes
-    no longer than one. The recorder is a Ray actor, so that one event loop changes its state.
+    """Ray actor, whose state changes in one event loop. Records that come during a write share the
+    next file: writing thirty takes no longer than one.
     """
 
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """`followed`: keep copies for `take`. `configs`: as in `Hopeless`."""
+        """`followed`: keep records for `take`. `configs`: as in `Hopeless`."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
-        self._attempts: dict[str, int] = {}
+        self._attempts = Counter[str]()
         self._recorded: set[str] = set()
         self._held: dict[str, RunRecord] = {}
         self._last: RunRecord | None = None
@@ -146,7 +146,7 @@ class Recorder:
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return those trials of `cells` (cell_ids by trial_id) that are neither recorded nor given up."""
+        """Return the trials that are neither recorded nor given up. `cells`: cell_id of each, by trial_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -158,13 +158,12 @@ class Recorder:
         """Count an attempt and return its number; None if no trial may start any more."""
         if self._progress.stopped:
             return None
-        attempt = self._attempts.get(trial_id, 0) + 1
-        self._attempts[trial_id] = attempt
+        self._attempts[trial_id] += 1
         self._progress.slots[slot] = trial_id
-        return attempt
+        return self._attempts[trial_id]
 
     async def record(self, record: RunRecord) -> bool:
-        """Make a record durable. If that fails, hold it, stop further trials, and return False."""
+        """Make a record durable. If that fails, hold it, start no further trials, and return False."""
         self._progress.slots.pop(record.slot, None)
         if record.trial_id in self._recorded:
             self._progress.repeated += 1  # the first counts
@@ -185,16 +184,15 @@ class Recorder:
         return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:
-        """Return the records that became durable since the last call."""
         taken, self._fresh = self._fresh or [], []
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set how many slots `wait_for_all_slots` waits for: those with a block at the start."""
+        """Set the number of slots for which `wait_for_all_slots` waits: those with a block at the start."""
         self._slots_missing = count
 
     async def wait_for_all_slots(self) -> None:
-        """Count a slot as up, and wait for the other slots: their imports would disturb a block."""
+        """Count a slot as started, and wait for the others, whose imports would disturb a block."""
         self._slots_missing -= 1
         if self._slots_missing <= 0:
             self._all_slots.set()
@@ -203,7 +201,7 @@ class Recorder:
         self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note why a slot did not start. Return whether new trials are stopped: a second equal reason stops them."""
+        """Note why a slot did not start. A second equal reason stops new trials. Return whether they are stopped."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"
@@ -213,19 +211,18 @@ class Recorder:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """Note why a worker lost a trial. The trial runs again, elsewhere or with a new fork server."""
+        """Note why a worker lost a trial, which runs again elsewhere or with a new fork server."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
     def launch_ended(self) -> None:
-        """Note that no further trial comes: `finish` marks the last record as the launch's end."""
+        """Have `finish` mark the last record as the launch's end."""
         self._has_ended = True
 
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
         """Write the held records, compact the sweep's files, and return the final progress.
 
-        A record that still cannot be written goes into the first folder of `refuges` that takes it, in the layout
-        of results.
+        A record that still cannot be written goes to the first folder of `refuges` that takes it.
         """
         async with self._writing, self._compacting:
             held, self._held = self._held, {}
@@ -236,7 +233,7 @@ class Recorder:
             self._progress.held = len(self._held)
             self._progress.given_up = self._given_up()
             came = len(self._recorded) + self._progress.repeated
-            self._progress.lost = sum(self._attempts.values()) - came
+            self._progress.lost = self._attempts.total() - came
             if not self._held:
                 self._mark_end()
                 self._store.try_to_compact(sweep_id)
@@ -260,7 +257,7 @@ class Recorder:
             return
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Write records; return the error's text, if any. Runs in a thread, beside the recorder's calls."""
+        """Write records, in a thread. Return the error's text, if any."""
         try:
             self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

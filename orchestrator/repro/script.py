@@ -26,16 +26,15 @@ KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes of a ce
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reproduced:
-    """A reported case or a trial that torch alone can time; `sides`: convolutions by their settings."""
-
     title: str
     address: str | None
     """Address of the report; None for a trial."""
     sides: Mapping[str, CaseSide]
+    """The convolutions to time, by the text of their settings."""
 
 
 def of_case(case: FieldCase) -> Reproduced:
-    """Read a reported case. Raises SpecError if torch alone cannot reproduce the case."""
+    """Raises SpecError if torch alone cannot reproduce the case."""
     if not case.is_tested:
         raise SpecError(f"case {case.id} cannot be reproduced here: {case.not_here}")
     sides = case.sides()
@@ -48,7 +47,7 @@ def of_case(case: FieldCase) -> Reproduced:
 
 
 def stored_trial(trial_id: str, database: Database) -> Reproduced:
-    """Read a stored trial. Raises SpecError for an unknown trial, or one that torch alone cannot reproduce."""
+    """Raises SpecError for an unknown trial, or one that torch alone cannot reproduce."""
     select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
     rows = database.query(select).to_pylist()
     if rows:
@@ -102,7 +101,6 @@ def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
 
 
 def script(case: Reproduced) -> str:
-    """Return the script's text, ending in a line break."""
     usual = asdict(Config())
     configs = [asdict(side.config) for side in case.sides.values()]
     flags = [flag for flag in FLAGS if any(config[flag] != usual[flag] for config in configs)]

@@ -40,7 +40,7 @@ class Member(Protocol):
 
 
 class Rounds:
-    """Runs rounds, in which members that have not ended take one turn each, in random order."""
+    """Runs rounds. In a round each living member takes one turn, in random order."""
 
     def __init__(
         self, members: Sequence[Member], spec: MeasureSpec, *, seed: int, cpus: tuple[int, ...] = ()
@@ -52,7 +52,6 @@ class Rounds:
         self._cpus = cpus
 
     def run(self) -> None:
-        """Warm up and time the members, until each has reported its measurement."""
         spec = self._spec
         # One warm-up serves all: the time that the others save is added to the timed budget.
         spared_s = (len(self._living) - 1) * spec.warmup_s
@@ -65,7 +64,7 @@ class Rounds:
         self._round("report", self._living, stopped=stopped)
 
     def _warm_up(self, stage: Stage, members: list[Member]) -> None:
-        """Warm up the device: run rounds until all members have settled or time is up."""
+        """Run rounds until all members have settled or the time is up."""
         spec = self._spec
         limit_s = max(spec.warmup_s, spec.warmup_limit_s) * len(members)
         began = monotonic()
@@ -79,7 +78,9 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds until precise or out of budget; return which. None: all members ended."""
+        """Time rounds until they are precise enough or the budget is spent. Return which of the two it
+        was; None if all members ended.
+        """
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
         while reports := self._round(stage, members, number=number):
@@ -117,8 +118,7 @@ class Running:
     trial: Trial
     attempt: int
     server: ForkServer
-    number: int
-    """Number by which the server knows the process."""
+    number: int  # of the process on its server
     follows: bool
     """Whether the slot's previous trial ran on the same server and has ended."""
     new_cache: bool
@@ -133,7 +133,7 @@ class Running:
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
-        """Return the process's report when it passes the baton back; None if it has ended."""
+        """Wait for the process's report, and return it; None if the process has ended."""
         heard = self.server.hear(self.number)
         if isinstance(heard, Outcome):
             self.outcome = heard
@@ -162,8 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. Raises ServerError if a trial's server dies; after LOSSES lost
-        attempts, the trial is recorded as a crash instead.
+        """Yield a record for each trial. If a trial's server dies, raises ServerError for the first LOSSES
+        attempts, then yields a record of a crash.
         """
         try:
             yield from self._measure()
@@ -247,15 +247,13 @@ class Block:
             yield self._slot.record(running)
 
     def _in_turns(self, members: list[Running]) -> Iterator[RunRecord]:
-        seed = members[0].trial.seed
-        is_alone = (
-            members[0].trial.cell.rank_count == 1
-        )  # several ranks would share the turn's CPUs
-        confined = is_alone and all(member.busy_cpus <= ONE_CPU for member in members)
+        first = members[0].trial
+        has_one_rank = first.cell.rank_count == 1  # several would share the turn's CPUs
+        confined = has_one_rank and all(member.busy_cpus <= ONE_CPU for member in members)
         cpus = self._slot.turn_cpus() if confined else ()
         for member in members:
             member.cpus = cpus
-        Rounds(members, self._slot.measuring, seed=seed, cpus=cpus).run()
+        Rounds(members, self._slot.measuring, seed=first.seed, cpus=cpus).run()
         ended = [member for member in members if member.outcome]
         living = [member for member in members if not member.outcome]
         if any(_lacked_memory(member) for member in ended):
@@ -266,30 +264,26 @@ class Block:
         yield from self._finish(living, "rest")
 
     def _finish(self, members: list[Running], stage: Stage) -> Iterator[RunRecord]:
-        """Run members to their ends, one at a time, then logging processes. Yield the records."""
+        """Run the members to their ends, one after another, and then their logging processes, if any."""
         alone = self._alone
         record = partial(self._slot.record, in_turns=alone is None, alone_reason=alone)
-        held: list[Running] = []
-        holds = any(self._slot.logs(member.trial) for member in members)
-        living = list(members)
-        while living:
-            member = living.pop(0)
+        waits = any(self._slot.logs(member.trial) for member in members)
+        for at, member in enumerate(members, 1):
+            living = members[at:]
             member.finish(Turn(stage=stage, beside=tuple(each.pid for each in living)))
             if living and _lacked_memory(member):
-                self._again([*held, member, *living])
+                self._again(members if waits else [member, *living])
                 return
-            if holds:
-                held.append(member)
-            else:
+            if not waits:
                 yield record(member)
-        records = [record(member) for member in held]
+        records = [record(member) for member in members if waits]
         if _dropped(records):
-            self._again(held)
+            self._again(members)
         else:
             yield from records
 
     def _again(self, members: list[Running]) -> None:
-        """End these processes, and put their trials back; each will be measured again alone."""
+        """End these processes, and put their trials back, which are then measured alone."""
         for member in members:
             if not member.outcome:
                 member.server.end(member.number)
@@ -298,7 +292,6 @@ class Block:
 
 
 def _may_start_beside(running: Running) -> bool:
-    """Return whether another process may start beside `running`."""
     cell = running.trial.cell
     return cell.may_end() and cell.state == PLAIN and _lost(running) is None
 
@@ -335,9 +328,8 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a cuDNN plan, as other processes held memory.
-
-    True if a logged workspace fits into the most free memory that a process found, but not into the least.
+    """Return whether a search may have dropped a cuDNN plan, as other processes held memory: a logged
+    workspace fits into the most free memory that a process found, but not into the least.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

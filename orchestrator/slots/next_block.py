@@ -18,8 +18,6 @@ AGAIN_S = 1.0
 
 @dataclass(kw_only=True, slots=True)
 class _Cell:
-    """A cell that may get further blocks."""
-
     released: int
     """Number of the cell's first blocks that may run: those up to its present look."""
     waiting: deque[Trial] = field(default_factory=deque)
@@ -29,17 +27,17 @@ class _Cell:
 
 
 class BlockQueue:
-    """Hands out a plan's blocks; if it has looks, only open cells' blocks up to their next look.
+    """Hands out a plan's blocks. In a plan with looks, an undecided cell gets the blocks up to its next look.
 
     Records are read when no block is left to hand out. So cells are judged together, and the order
-    depends on plan and records alone. Open cells with fewer looks catch up first: a resumed sweep
-    judges cells together, too. A block for a warm cache waits until another block has filled it.
+    depends on plan and records alone. Undecided cells with fewer looks come first, so that a resumed
+    sweep judges cells together, too. A block for a warm cache waits until another one has filled the cache.
     """
 
     def __init__(
         self, session: Session, ask: Callable[[], Mapping[str, Standing]], *, gpu: bool = False
     ) -> None:
-        """`ask`: returns the cells' standings by present records. `gpu`: whether trials use compute caches."""
+        """`ask`: returns each cell's standing by the records so far. `gpu`: whether trials use compute caches."""
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
@@ -91,13 +89,12 @@ class BlockQueue:
         return sum(not self._waits(block) for block in self._ready)
 
     def _waits(self, block: int) -> bool:
-        """Return whether the block must wait for another one, which fills the compute cache of both."""
+        """Return whether another block must fill this block's compute cache first."""
         first = self._ready[block]
         filling = self._filling.get((first.cell.cell_id, first.cache_generation))
         return filling != block and (filling in self._ready or filling in self._running)
 
     def done(self, block: int) -> None:
-        """Note that a block has run and its records are durable."""
         self._running.pop(block, None)
 
     def is_over(self) -> bool:
@@ -106,7 +103,7 @@ class BlockQueue:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
-        """Drop all waiting blocks, except each cell's first ones, without which there is no advice."""
+        """Drop the waiting blocks, except each cell's first ones, which advice needs."""
         for block, first in list(self._ready.items()):
             if first.replicate >= self._owed:
                 del self._ready[block]
@@ -117,7 +114,7 @@ class BlockQueue:
         self._cells.clear()
 
     def _look(self) -> None:
-        """Drop decided cells, and release further blocks of the open cells with the fewest looks.
+        """Drop decided cells, and release more blocks of the undecided cells with the fewest looks.
 
         A cell with a running block waits for the next call.
         """

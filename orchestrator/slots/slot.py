@@ -27,23 +27,18 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceServer:
-    """A fork server, and the environment that it finds on the slot's device."""
-
     server: ForkServer
     environment: Environment
     gpu_uuids: tuple[str, ...]
     """GPUs of the slot, one for each rank; empty without a GPU."""
     cpus: frozenset[int]
-    """CPUs on which the server's processes run."""
 
 
 class Slot(Protocol):
-    """Where one accelerator's trials run."""
-
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """Run a block's trials, and yield a record of each, failures too. Raises ServerError."""
+        """Run a block's trials. Yield a record of each, also of a failed one. Raises ServerError."""
 
     def leave_out(self, trial: Trial) -> RunRecord:
         """Return the record of a trial that does not run, as its config lost a race."""
@@ -65,22 +60,20 @@ def server_of(trial: Trial, *, apart: bool = False) -> Server:
 
 
 class ForkedSlot:
-    """A slot whose trials run in processes forked by fork servers."""
-
     def __init__(self, session: Session, name: str, servers: Mapping[Server, DeviceServer]) -> None:
         self._session = session
         self.name = name
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers whose processes a block compared; the next comparison starts them anew."""
+        """Servers whose processes a block compared: they start anew before the next comparison."""
         self._ran_last = OWN
 
     @classmethod
     def open(cls, session: Session, accelerator: str) -> Self:
-        """Open the fork servers that the plan needs. `accelerator`: names the slot if there is no GPU.
+        """Start the fork servers that the plan needs. `accelerator`: the slot's name if it has no GPU.
 
-        Raises ServerError if a fork server or CUDA does not come up, or if the device is not the plan's.
+        Raises ServerError if a fork server or CUDA does not start, or if the device is not the plan's.
         """
         apart = _several(session.plan.trials)
         servers_needed = {server_of(trial, apart=apart) for trial in session.plan.trials}
@@ -115,16 +108,15 @@ class ForkedSlot:
         yield from Block(self, trials, begin).measure()
 
     def leave_out(self, trial: Trial) -> RunRecord:
-        """Return the record of a trial that does not run, as its config lost a race."""
         place = self._servers[self._server_of(trial)]
         return raced_out(self._session, trial, place.environment, self.name, datetime.now(UTC))
 
     def renew(self, trials: Sequence[Trial]) -> None:
         """Start these trials' servers anew, so that no two blocks compare processes of the same servers.
 
-        A server's processes share one hash seed and one memory layout. If these make a CPU-bound loop slower,
-        each block shows that again, as if the compared setting made the loop slower. (Mytkowicz et al.,
-        "Producing wrong data without doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
+        A server's processes share one hash seed and one memory layout. If these slow a CPU-bound loop down,
+        each block would blame the compared setting. (Mytkowicz et al., "Producing wrong data without
+        doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
         """
 
         def renew(key: Server) -> None:
@@ -154,7 +146,7 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Return an ended trial's record. First run its logging process, if it has one. `how`: fields of Attempt."""
+        """Run an ended trial's logging process, if it has one, and return the record. `how`: fields of Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
@@ -172,7 +164,7 @@ class ForkedSlot:
         return make_record(self._session, trial, outcome, place.environment, attempt, log)
 
     def turn_cpus(self) -> tuple[int, ...]:
-        """Return the CPUs on which a block takes its turns; empty: all CPUs of the slot."""
+        """Return the CPUs on which a block's processes take turns; empty: all CPUs of the slot."""
         wanted = self.measuring.turn_cpus
         own = self._servers[OWN]
         if wanted is None or own.environment.device != "cuda":
@@ -180,7 +172,7 @@ class ForkedSlot:
         return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
 
     def forget(self, running: Running) -> None:
-        """Remove the compute cache of a trial that found it empty."""
+        """Remove a trial's compute cache, if the trial began with an empty one."""
         folder = self.compute_cache(running.trial)
         if running.new_cache and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -215,9 +207,9 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return the folder of a trial's compute cache, never the user's own; None if the trial compiles nothing.
+        """Return the folder of a trial's compute cache, never the user's own; None if nothing is compiled.
 
-        GPUs of one model and driver share a folder: what CUDA compiles for one GPU, the others load.
+        GPUs of one model and driver share a folder: each loads what CUDA compiled for another.
         """
         if not (self._on_gpu(trial) or trial.config.how.compiles):
             return None
@@ -229,17 +221,15 @@ class ForkedSlot:
 
 
 def _several(trials: Sequence[Trial]) -> bool:
-    """Return whether these trials need more than one fork server."""
     return len({server_of(trial) for trial in trials}) > 1
 
 
 def _server(session: Session, key: Server, *, survey_only: bool = False) -> ForkServer:
     software, variables, _ = key
-    name, code = dict(variables).get(CODE), CodeLocation(folder=session.folder)
-    if name is not None and name not in session.codes:
+    name = dict(variables).get(CODE)
+    code = CodeLocation(folder=session.folder) if name is None else session.codes.get(name)
+    if code is None:
         raise ServerError(f"code: found {name!r}, allowed: null; only `sweep gate` sets it")
-    if name is not None:
-        code = session.codes[name]
     return ForkServer(
         python=code.python or session.pythons.get(software),
         folder=code.folder,
@@ -250,7 +240,7 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
 
 
 def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
-    """Start a fork server, survey its environment, and pin the server to its GPUs' cores."""
+    """Start a fork server, survey its environment, and pin the server to the cores of its GPUs."""
     server = _server(session, key, survey_only=survey_only)
     ranks = max((trial.cell.rank_count for trial in session.plan.trials), default=1)
     wanted = {trial.cell.gpu for trial in session.plan.trials}

@@ -1,7 +1,7 @@
 """The only file that uses Ray Tune: it runs blocks on long-lived actors, one per accelerator.
 
 Tune places blocks on free accelerators, keeps the actors (`reuse_actors`), and resumes a block
-elsewhere if its worker died (`FailureConfig`). What Tune stores is disposable: the results count.
+elsewhere if its worker died (`FailureConfig`). Nothing reads what Tune stores.
 """
 
 import logging
@@ -35,8 +35,8 @@ from cudnn_sweep.orchestrator.recording.recorder import (
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
-# Switch off Tune's log files (half of its time a trial), its saved state (nothing resumes from it)
-# and its box around our display. The launch handles Ctrl-C.
+# No log files of Tune (half of its time a trial), no saved state and no box around our display.
+# The launch handles Ctrl-C.
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -45,8 +45,8 @@ QUIET = {
 }
 
 ANSWER_S = 10.0  # the recorder answers at once while it lives
-# A node that Ray gave up and that starts again is a new node, unknown to this launch. But after a
-# network outage, a process may still deliver its record.
+# After a network outage a process may still deliver its record. A node that starts again is a new
+# node, unknown to this launch.
 GONE_S = 300.0
 LOOK_S = 1.0  # between checks of the recorder and the nodes
 OWN_GONE_S = 10.0  # a single machine has no network outage to wait for
@@ -57,12 +57,11 @@ SlotMaker = Callable[[Session, str], Slot]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slots:
-    """How many blocks may run at once, and the resources that Ray gives to each."""
-
     count: int
+    """How many blocks may run at once."""
     gpu: bool
     ranks: int = 1
-    """Number of GPUs of a slot, all on one node."""
+    """GPUs of a slot, all on one node."""
     nodes: Mapping[str, str] = field(default_factory=dict)
     """Names of the Ray nodes on which the slots may be, by id; empty: any node."""
 
@@ -76,7 +75,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """The actor of a slot. Tune's trial is a block, which stays on one slot; each call of `step` makes a record."""
+    """The actor of a slot. A trial of Tune's is one of our blocks; each `step` makes a record."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -87,7 +86,7 @@ class BlockRunner(tune.Trainable):
         self._left = 0
         self._recorder = recorder
         self._slot: Slot | None = None
-        """None if slots do not come up here: then no further block starts."""
+        """None if slots fail to start: then no further block starts."""
         try:
             self._slot = make_slot(session, accelerator)
         except Exception as error:
@@ -117,7 +116,7 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Return the block's trials that no earlier worker has recorded or given up."""
+        """Return the trials that no earlier worker has recorded or given up."""
         cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
         wanted = ray.get(self._recorder.wanted.remote(cells))
         return [trial for trial in trials if trial.trial_id in wanted]
@@ -128,7 +127,7 @@ class BlockRunner(tune.Trainable):
         return cast("int | None", ray.get(begin))
 
     def _record_next(self, records: Iterator[RunRecord]) -> bool:
-        """Store the next record. Return whether there was one and it is durable, so that trials go on."""
+        """Store the next record. Return False if there is none or it cannot be written."""
         try:
             record = next(records, None)
         except Exception as error:
@@ -142,11 +141,11 @@ class BlockRunner(tune.Trainable):
             self._slot.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Save nothing. Without this method Tune ends every trial in an error."""
+        """Save nothing. Without this method Tune ends each trial with an error."""
 
 
 class BlockSearcher(Searcher):
-    """Gives Tune blocks until all ran, the time left is too short for one, or a slot stopped."""
+    """Gives Tune blocks until all ran, the time left is shorter than a block, or a slot stopped."""
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -185,8 +184,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which Tune's trials keep their actors. Tune's default checks all trials at each step, gives a
-    waiting trial an old actor and ends the trial's new one: a lost slot would never return.
+    """FIFO order in which trials keep their actors. Tune's own choice gives a waiting trial an old
+    actor and ends the trial's new one, so that a lost slot would never return.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -195,7 +194,7 @@ class ActorsKept(FIFOScheduler):
     def on_trial_complete(
         self, tune_controller: object, trial: TuneTrial, result: dict[str, Any]
     ) -> None:
-        """Drop Tune's statistics of the numbers in results (19 KB a block): nobody reads them."""
+        """Drop Tune's statistics of the results (19 KB a block), which nobody reads."""
         trial.run_metadata.metric_analysis.clear()
         trial.run_metadata.metric_n_steps.clear()
 
@@ -204,20 +203,20 @@ class UntilLost(tune.Stopper):
     """Ends a run once its recorder is gone, or all its nodes were gone for `patience_s`."""
 
     def __init__(self, nodes: Mapping[str, str], patience_s: float, recorder: Any) -> None:
-        """`nodes`: names of the sweep's nodes, by id."""
+        """`nodes`: the nodes' names, by id."""
         self._nodes = nodes
         self._patience_s = patience_s
         self._recorder = recorder
         self._answer = recorder.wanted.remote({})
         self._seen = self._next_look = monotonic()
         self.reason: str | None = None
-        """Why the run ends; None while it continues."""
+        """Why the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 
     def stop_all(self) -> bool:
-        """Return at once whether to end the run, as Tune asks many times a second."""
+        """Return whether to end the run. Tune asks many times a second, so nothing here waits."""
         if self.reason is None and monotonic() >= self._next_look:
             self._next_look = monotonic() + LOOK_S
             self.reason = self._recorder_gone() or self._nodes_gone()
@@ -249,12 +248,10 @@ def alive_nodes() -> set[str]:
 
 
 class Host:
-    """Runs one session on the Ray to which this process is connected."""
-
     def __init__(
         self, session: Session, *, results: str, slots: Slots, followed: bool = False
     ) -> None:
-        """`followed`: whether a caller will `take` new records."""
+        """`followed`: whether `take` will be called."""
         self._session = session
         self._results = results
         self._slots = slots
@@ -263,16 +260,16 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
         self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
-        """Ray actor that keeps the records; it lives until Ray ends or the actor is killed."""
+        """Ray actor of the Recorder; it lives until Ray ends or the actor is killed."""
 
     def progress(self) -> Progress:
-        """Return the progress; another thread may call this while `run` runs."""
+        """May be called from another thread while `run` runs."""
         progress = self._ask(self.recorder.progress.remote(), ANSWER_S)
         progress.standings = self._standings
         return progress
 
     def take(self) -> list[RunRecord]:
-        """Return the records that became durable since the last call; another thread may call this."""
+        """Return the records that became durable since the last call. May be called from another thread."""
         return cast("list[RunRecord]", ray.get(self.recorder.take.remote()))
 
     def run(
@@ -281,9 +278,9 @@ class Host:
         budget_s: float | None = None,
         make_slot: SlotMaker = ForkedSlot.open,
     ) -> None:
-        """Run blocks until each trial is recorded, is given up, or may not start any more."""
+        """Run blocks until each trial is recorded, is given up, or may no longer start."""
         os.environ.update(QUIET)
-        # With the default of one, Tune drops actors whose trials end while another actor is reset.
+        # With the default of 1, Tune drops actors whose trials end while another actor is reset.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
         # Tune's logger complains about the log files that QUIET switched off.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -329,7 +326,6 @@ class Host:
         return present
 
     def finish(self, refuges: list[Path]) -> Progress:
-        """Write held records and compact the files, as Recorder.finish does."""
         return self._ask(self.recorder.finish.remote(self._session.sweep_id, refuges))
 
     def _ask(self, answer: Any, timeout_s: float | None = None) -> Progress:
