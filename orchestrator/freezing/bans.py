@@ -1,4 +1,4 @@
-"""`sweep bans`: times each cell without bans and with a ban of each engine that it takes, in turns."""
+"""`sweep bans`: times each cell, in turns, without bans and with a ban of each engine that it takes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Measure a ban of each engine that the cells take; return None if they take none. Raises NeedsGpuError."""
+    """Return None if the cells take no engine of cuDNN. Raises NeedsGpuError."""
     open_results(options.location, console)  # fails first if the results cannot be written
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -64,7 +64,6 @@ def bans(
 
 
 def answered(options: BansOptions, ran: Ran | None) -> tuple[Answer, pa.Table, list[MarkedColumn]]:
-    """Return the answer, its rows, and the rows' columns that a table shows."""
     rows, marked, asked = pa.table({}), list[MarkedColumn](), load_query("bans")
     headline = f"Nothing to ban: no cell of {options.workload} runs a convolution in cuDNN."
     if ran is not None:
@@ -90,7 +89,7 @@ def answered(options: BansOptions, ran: Ran | None) -> tuple[Answer, pa.Table, l
 
 
 def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
-    """Return the bans of each cell's engines, by cell_id; a cell without engines is left out."""
+    """Return the bans of each cell's engines, by cell_id. Cells without engines are left out."""
     by_cell: dict[str, list[str]] = {}
     failed = ""
     with opened(looked, console) as probe:
@@ -113,7 +112,7 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """Return one ban, as errata, for each engine that occurs in `tags`, the names of plans."""
+    """Return a ban, as errata, of each engine in `tags`, which are names of plans."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

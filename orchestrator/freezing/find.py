@@ -1,5 +1,5 @@
 """Finds rules that ban slow plans: searches in several processes, times the best plans again, bans
-the plans that come before the best, and checks which plans a process without a search then takes.
+the plans ahead of the best, and checks which plans a process without a search then takes.
 """
 
 import itertools
@@ -18,10 +18,10 @@ from cudnn_sweep.workloads.records.measured import LoggedChoice
 
 SEARCHES = 3  # processes that time all plans of a search
 AGAIN = 3  # processes that time the best plans again
-BEST = 1.1  # a plan within so many times the fastest plan's time is timed again
-ROUNDS = 10  # most processes without a search, to correct the expected plans
-CONFLICTS = 2  # operations that get priority once each, to see the cost for the others
-MATTERS = 0.005  # an operation's least loss that counts, as a share of all operations' time
+BEST = 1.1  # plans up to so many times the fastest plan's time are timed again
+ROUNDS = 10  # most processes without a search that correct the expected plans
+CONFLICTS = 2  # operations that get priority, one at a time, to see what this costs the others
+MATTERS = 0.005  # share of all operations' time: smaller losses of an operation do not count
 TURNS = 3  # processes that time a whole step under each set of rules
 
 LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time of the operation's calls in a step with `plan`: a median, or a high guess if untimed."""
+        """Return the time of all calls in a step with `plan`: a median, or a high guess if untimed."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -53,7 +53,7 @@ class Operation:
         return next(allowed, None)
 
     def saw(self, took: str, expected: str | None) -> None:
-        """Put `took`, the plan seen in a process without a search, ahead of `expected` in `plans`."""
+        """Move `took`, the plan that ran, ahead of `expected` in `plans`."""
         if took in self.plans:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
@@ -64,13 +64,13 @@ class Operation:
 class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
-    """Time of all operations in a step under the rules, summed from their plans' times in searches."""
+    """Time of all operations in a step, as a sum of their plans' times in searches."""
     lost_ms: tuple[float, ...]
-    """Time that each operation loses under the rules, compared with its fastest plan."""
+    """Time that each operation loses, compared with its fastest plan."""
 
 
 class _Search:
-    """Searches for the best set of plans to ban. The rule that bans a plan may ban other plans, too."""
+    """Searches for the best set of plans to ban. The rule against a plan may hit other plans, too."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
         self._ms = [{plan: op.ms(plan) for plan in op.plans} for op in operations]
@@ -100,14 +100,14 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return `banned`, changed so that operation `number` takes `plan`; None if that is impossible."""
+        """Return `banned`, changed so that operation `number` takes `plan`, or None if it cannot."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Return `banned` after the changes that save most, one at a time, until none saves LEAST_GAIN."""
+        """Return `banned`, changed for the largest saving, again and again until none is LEAST_GAIN."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -123,7 +123,7 @@ class _Search:
             banned = best
 
     def pruned(self, banned: set[str]) -> set[str]:
-        """Return `banned` without bans whose removal costs no time."""
+        """Return `banned` without the bans that save no time."""
         for ban in sorted(banned):
             if self.cost(banned - {ban}) <= self.cost(banned):
                 banned = banned - {ban}
@@ -132,13 +132,11 @@ class _Search:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frozen:
-    """Rules for the file, perhaps none, and the plans that operations take under them."""
-
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
-    """The plan of each operation, as a process without a search took it under the rules."""
+    """Plan that each operation took in a process without a search."""
     cannot: tuple[str, ...]
-    """Operations that do not get their fastest plan, because that would slow others more."""
+    """Operations that do not get their fastest plan, because others would lose more."""
 
     @property
     def text(self) -> str:
@@ -146,7 +144,7 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """Return the rules under which a process without a search takes the fastest plans possible.
+    """Return the rules under which a process without a search takes the fastest possible plans.
 
     `version`: of cuDNN, such as 91900. Raises SpecError if a process fails or runs other operations.
     """
@@ -160,7 +158,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
 
-    # 2. Ban the plans before the best. In a conflict, try priority for operations that lose most.
+    # 2. Ban the plans ahead of the best. In a conflict, give priority to operations that lose most.
     choice, plans = settle(probe, operations, version)
     total = choice.ms
     conflicts = sorted(range(len(operations)), key=lambda number: -choice.lost_ms[number])
@@ -194,7 +192,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Add the plans and times in `logs` to `operations`. Raises SpecError if a process ran other operations."""
+    """Raises SpecError if a process ran other operations."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -210,7 +208,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of plans over BEST × the fastest time in each operation; skip bans that hit other plans, too."""
+    """Return the bans that hit no plan within BEST times its operation's fastest time."""
     best = {
         plan
         for operation in operations
@@ -225,7 +223,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Choose bans until a process takes the plans they should lead to; return the choice and the plans taken."""
+    """Choose bans until a process takes the expected plans. Return the choice and the plans taken."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))
@@ -244,9 +242,8 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Correct the order of `plans` by the `log` of a process without a search. Return whether a plan was unexpected.
-
-    Raises SpecError if the process ran other operations.
+    """Correct the order of plans by the log of a process without a search. Return whether a plan was
+    unexpected. Raises SpecError if the process ran other operations.
     """
     _check_same(operations, log)
     is_other = False
@@ -262,10 +259,9 @@ def choose(operations: Sequence[Operation], version: int, first: First = ()) -> 
     """Choose the plans to ban, so that operations take their best possible plans without a search.
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
-    whole process, so a ban that helps one operation may cost another its best plan. Then the
-    sum of all operations' times decides. To give an operation a faster plan, a change bans the plans
-    before this plan, and lifts bans that hit the plan itself. The change that saves most is made,
-    again and again, until no change saves LEAST_GAIN. `version`: of cuDNN.
+    whole process, so a ban that helps one operation may cost another its best plan. So the sum of
+    all operations' times decides. To give an operation a faster plan, a change bans the plans ahead
+    of it, and lifts bans that hit the plan itself. `version`: of cuDNN.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

@@ -55,7 +55,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Compare a frozen choice with benchmark off and on, or check a file. The answer has a file if a gain is shown."""
+    """Compare a frozen choice with benchmark off and on, or check a file. The answer has a file if there is a gain."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -103,7 +103,7 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step, also under `errata` if given, and call the model once. Raises NeedsGpuError without a GPU."""
+    """Plan the step, also under `errata` if given, and call the model once. Raises NeedsGpuError."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
@@ -123,7 +123,6 @@ def _nothing(options: FreezeOptions, why: str) -> Answer:
 
 
 def _not_shown(kept: Kept) -> str:
-    """Return the message that no gain is shown; if undecided, also how many blocks and minutes would decide it."""
     row, text = kept.advice, f"No gain shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
@@ -132,7 +131,7 @@ def _not_shown(kept: Kept) -> str:
 
 
 def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenProbe) -> Answer:
-    """Check that a step takes the plans in the file and is, by a gate's rule, not slower than with benchmark off."""
+    """Check that a step takes the file's plans and is, by a gate's rule, not slower than with benchmark off."""
     file = str(options.check)
     errata, then = kept_rules(file), _frozen_in(file)
     planned = _looked(options, errata, console, place)
@@ -182,7 +181,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Compare a step without and with `errata`, as a gate does. Raises UnfinishedError if stopped early."""
+    """Compare a step without and with `errata`, as a gate does. Raises UnfinishedError if stopped undecided."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,
@@ -201,7 +200,7 @@ def _in_turns(
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:
-    """Return what a frozen file has beside its rules: plans, times, versions. Raises SpecError if it has only rules."""
+    """Return a frozen file's plans, times and versions. Raises SpecError if it has only rules."""
     frozen = read_kept(Path(file))[1].get("frozen")
     if not isinstance(frozen, dict) or not isinstance(frozen.get("plans"), list):
         raise SpecError(f"--check: {file} has only rules; allowed: a file that `sweep freeze` made")

@@ -1,4 +1,4 @@
-"""Processes that report a step's cuDNN plans or its time, and are not recorded as trials."""
+"""Processes that report a step's cuDNN plans or its time, and leave no record."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,16 +31,16 @@ MOST_SHAPES = 64
 
 
 class Probe(Protocol):
-    """Runs one cell in processes that are not recorded. Raises ModelError if a process fails."""
+    """Runs a cell in fresh processes. Raises ModelError if a process fails."""
 
     def of(self, trial: Trial) -> "Probe":
         """Return a probe of the trial's cell."""
 
     def log(self, config: Config) -> LogPass:
-        """Return the plans of the first step at each shape in a fresh process with `config`."""
+        """Return the plans of the first step at each shape."""
 
     def step_ms(self, config: Config) -> float:
-        """Return the steady wall time of a step in a fresh process with `config`."""
+        """Return the steady wall time of a step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +87,7 @@ class ForkedProbe:
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """Yield a probe of the plan's first cell on the first GPU; lock all the machine's GPUs meanwhile."""
+    """Yield a probe of the plan's first cell on the first GPU. Meanwhile all GPUs are locked."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

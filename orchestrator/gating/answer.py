@@ -37,28 +37,26 @@ class Gate:
     state: State
     row: Verdict | None = None
     alone: Sequence[AnswerRow] = ()
-    """A/A pairs, one row for each side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
+    """A/A pairs, a row for each side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
     false_alarms: float | None = None
-    """Share of changes without effect that this gate would call slower."""
+    """Share of false alarms among changes without effect."""
     least_found: float | None = None
-    """Least slowdown that this gate would find in four of five cases, as a share of base's time."""
+    """Slowdown that this gate would find in four of five cases, as a share of base's time."""
     kernels: Sequence[KernelChange] = ()
-    """Kernels that a step launches more often or less often at head than at base."""
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Parts of the environment that differ: by name, the values at base and at head."""
+    """Values at base and at head of what differs in the environment, by name."""
     messages: dict[str, str] = field(default_factory=dict)
-    """Message of a failed trial, by the label of the side that failed."""
+    """Message of a failed trial, by its side's label."""
     notes: Sequence[str] = ()
-    """Sentences that say how the measured sides differ from what was typed."""
+    """How the measured sides differ from what was typed."""
     changed: Sequence[str] = ()
-    """Files of a commit's tree that were changed while it was measured."""
+    """Files of a commit that were changed while it was measured."""
     passes_undecided: bool = False
     """Whether `cannot tell yet` passes (--cannot-tell ok)."""
     results: Sequence[str] = ()
-    """Options by which `sweep query` reads the results location of this gate."""
+    """Options of `sweep query` that name this gate's results."""
 
     def answer(self) -> answer.Answer:
-        """Return the answer. Files in `changed` overrule `passes_undecided`."""
         is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
         is_excused = is_undecided and self.passes_undecided and not self.changed
         of_base = answer.Family(
@@ -126,7 +124,7 @@ class Gate:
             yield "Kernels", some(changed, NAMED)
 
     def query(self) -> str:
-        """Return the command that prints the verdict on this contrast."""
+        """Return the command that prints this gate's verdict."""
         sides = ["--field", "code", "--baseline", as_text(self.base)]
         sides += ["--candidate", as_text(self.head)]
         words = [*sides, "--min-effect", f"{self.threshold:g}", "--sweep-id", self.sweep_id]

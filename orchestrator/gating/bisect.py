@@ -1,5 +1,5 @@
 """`sweep bisect`: finds which of several environments, from the oldest to the newest, made a step
-slower. It measures pairs of environments in turns, as `sweep gate` measures two sides.
+slower. It compares two environments at a time, as `sweep gate` compares two sides.
 """
 
 import json
@@ -43,12 +43,9 @@ BAD = ("slower", "broken")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """One environment, with its side in comparisons, its software and its packages."""
-
     side: Side
     software: Environment
-    packages: Mapping[str, str]
-    """Version of each installed package, by name."""
+    packages: Mapping[str, str]  # version by name
 
     @property
     def versions(self) -> str:
@@ -60,13 +57,13 @@ class Installation:
 @dataclass(frozen=True, kw_only=True)
 class Bisection:
     environments: Sequence[Installation]
-    """The environments, from the oldest to the newest."""
+    """Environments from the oldest to the newest. Their numbers below count from 0, the oldest."""
     answers: Mapping[int, Gate]
-    """Comparisons with the oldest environment, by the other environment's number."""
+    """Comparisons with the oldest environment, by the other one's number."""
     good: int
-    """Number of the newest environment found not slower than the oldest; 0 is the oldest itself."""
+    """Number of the newest environment found not slower than the oldest."""
     first: int | None
-    """Number of the first slow or broken environment, if any; environments between `good` and `first` are undecided."""
+    """Number of the first slow or broken environment, if any. Those after `good` and before it are undecided."""
 
     @property
     def decisive(self) -> Gate:
@@ -93,7 +90,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Both values of each version that differs between environments `good` and `first`, by name."""
+        """Versions that differ between environments `good` and `first`: both, by name."""
         if self.first is None:
             return {}
         before, since = (
@@ -128,7 +125,6 @@ def bisect(
     place: Place,
     look: Callable[[Path, list[str]], Survey] = survey_of,
 ) -> Answer:
-    """Measure pairs of environments to find the first slow one; return the answer."""
     sides = environments_of(options.pythons)
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
@@ -158,8 +154,8 @@ def _bisected(
 ) -> Bisection:
     """Compare the newest environment with the oldest; if the newest is slower, bisect the rest.
 
-    If a comparison is undecided, the unmeasured environment nearest to the middle follows. Half of the
-    first slowdown found becomes the threshold: later comparisons take fewer blocks, and small changes pass.
+    If a comparison is undecided, the unmeasured environment nearest to the middle is next. Half of the
+    first slowdown becomes the threshold, so that later comparisons take fewer blocks; smaller changes pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
@@ -180,7 +176,7 @@ def _bisected(
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """Return the versions of `python`'s packages, by name; an empty dict if this Python does not answer."""
+    """Return the version of each installed package; nothing if `python` does not answer."""
     command = [str(python), "-P", "-c", PACKAGES]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIST_S)
@@ -197,7 +193,7 @@ def _pair(
     newer: Installation,
     options: BisectOptions,
 ) -> Gate:
-    """Compare two environments. A hash of both is in the sweep_id, so the same command resumes the sweep."""
+    """Compare two environments. The sweep_id has a hash of both, so that the same command resumes the sweep."""
     suite = with_sides(options, planned.request.suite, oldest.side, newer.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
     softwares = [

@@ -1,4 +1,4 @@
-"""`sweep gate`: does a change make a step slower? Times two sides in turns on one GPU, and each against itself."""
+"""`sweep gate`: whether a change makes a step slower. Times both sides in turns, and each against itself."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ MEASURE = MeasureSpec(
 )
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
 
-# Pairs of base with head, and of each side with itself: a mean for each kind, one scatter for all.
+# Pairs of base with head (kind null), and of each side with itself; one scatter for all three kinds.
 PAIRS = """
 with pairs as (
     select null as kind, log_ratio(candidate_ms, baseline_ms) as log_ratio, wall_elsewhere
@@ -77,7 +77,7 @@ from kinds
 where df > 0
 order by kind nulls first
 """
-# Quantile that the rule takes at each look, if the minutes suffice for `$most` blocks.
+# Quantile of Student's t at each look, if there is time for `$most` blocks.
 LOOKS = f"""
 select
     blocks,
@@ -92,7 +92,6 @@ where blocks > $lacks
 
 
 def gate(options: GateOptions, console: Console, place: Place) -> Answer:
-    """Measure base and head, and answer whether head is slower."""
     with scratch_for_gate() as scratch:
         sides = sides_of(options.base, options.head, scratch, exact=options.exact)
         base, head = sides.base, sides.head
@@ -119,7 +118,7 @@ def gate(options: GateOptions, console: Console, place: Place) -> Answer:
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Return the suite with a config for each side, and in each block a twin of one side."""
+    """Return the suite with a config for each side, and a twin of one side in each block."""
     configs = [Config(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
@@ -128,9 +127,9 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Plan at head, or at base if the step fails at head. Return the plan, and faults by side.
+    """Plan at head, or at base if the step fails at head. Return the plan, and each side's fault by label.
 
-    Raises SpecError if both sides report the same mistake in the command line.
+    Raises SpecError for a mistake in the command line, which fails at both sides alike.
     """
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
@@ -161,7 +160,7 @@ def _look(
 def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
-    """Run a sweep of two sides; return its result. Raises UnfinishedError if it stops undecided."""
+    """Run a sweep of two sides. Raises UnfinishedError if the sweep stops undecided."""
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
     base_text, head_text = as_text(base.label), as_text(head.label)
@@ -175,8 +174,7 @@ def compared(
     trials = store.snapshot(sweep_id).table(["code", "message", *SETTINGS_APART]).to_pylist()
     of_base = [trial for trial in trials if trial["code"] == base.label]
     of_head = [trial for trial in trials if trial["code"] == head.label]
-    failed = [trial for trial in (*of_base, *of_head) if trial["message"]]
-    messages = {trial["code"]: printable(trial["message"]) for trial in failed}
+    messages = {t["code"]: printable(t["message"]) for t in (*of_base, *of_head) if t["message"]}
     answer = Gate(
         workload=options.workload,
         base=base.label,
@@ -210,7 +208,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return what `power` finds for the most blocks that time allows; (None, None) without base-head pairs."""
+    """Return `power` for the most blocks that the time allows; (None, None) without pairs of base and head."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0
@@ -222,7 +220,7 @@ def _power(
 
 
 def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
-    """Return the contrast's verdict with the most blocks; None if the sweep has none."""
+    """Return the contrast's verdict, of the cell with the most blocks; None if the sweep has none."""
     contrast = {"field": field, "baseline": baseline, "candidate": candidate}
     least, sweep_id = ran.session.min_effect, ran.session.sweep_id
     rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)

@@ -1,4 +1,4 @@
-"""Estimates which slowdown a gate can find, by applying the gate's rule to simulated pairs."""
+"""The slowdown that a gate can find, by the gate's rule on simulated pairs."""
 
 import math
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 
 GATES = 4000  # simulated gates: a rate of 1% is then known within 0.3%
-FOUND = 0.8  # share of the gates that find the least slowdown that is reported
+FOUND = 0.8  # share of the gates that find the reported slowdown
 
 
 def power(
     scatter: float, prior: float | None, threshold: float, quantiles: Mapping[int, float]
 ) -> tuple[float, float]:
-    """Return the rate of false alarms, and the least slowdown that four of five gates find.
+    """Return the rate of false alarms, and the slowdown that four of five gates find.
 
     `scatter`: standard deviation of a pair's log ratio. `prior`: standard deviation that the rule
     adds as one degree of freedom. `quantiles`: quantile of Student's t by a look's number of pairs.

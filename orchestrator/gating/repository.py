@@ -1,4 +1,4 @@
-"""Checks out commits of the user's git repository with our own index, without writing to the repository."""
+"""Checks out commits of the user's git repository without writing to it, by an index of our own."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ SETTINGS = (
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-# Variables that `git rev-parse --local-env-vars` does not list; Magit exports one of them.
+# `git rev-parse --local-env-vars` does not list these; Magit exports one of them.
 PATHSPECS = frozenset(f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
 CODE = ("*.py", "*.pth", "*.so")  # a new file of this kind can replace a module
 SUBMODULE = "160000 "  # `git ls-files --stage` begins a submodule's line with it
@@ -36,17 +36,15 @@ class Tree:
 
     folder: Path
     index: Path
-    repository: str
-    """Path of the repository's .git folder."""
+    repository: str  # its .git folder
 
     def git(self, *words: str) -> str:
-        """Run git on this tree, and return its output. Raises SpecError with git's reason."""
         where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
         options = ("-c", "core.sparseCheckout=false", *where)
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return notes on missing submodules, and on files of Git LFS that are still pointers."""
+        """Return notes on submodules, which are not checked out, and on files of Git LFS that are pointers."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
@@ -55,7 +53,7 @@ class Tree:
         return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
-        """Return the files that differ from the commit, and untracked modules."""
+        """Return the files that differ from the commit, and modules that are not in it."""
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -65,7 +63,7 @@ class Tree:
 
 
 def check_out(commit: str, scratch: Path) -> Tree:
-    """Return the commit's tree in a new folder below `scratch`. Raises SpecError with git's reason."""
+    """Raises SpecError with git's reason."""
     folder = Path(tempfile.mkdtemp(dir=scratch))  # a random name that the other tree cannot know
     repository = git("rev-parse", "--absolute-git-dir")
     tree = Tree(folder=folder / "tree", index=folder / "index", repository=repository)
@@ -75,7 +73,7 @@ def check_out(commit: str, scratch: Path) -> Tree:
 
 
 def commit_of(text: str) -> str | None:
-    """Return the full hash of the commit that `text` names; None if `text` names no commit."""
+    """Return the full hash of the commit that `text` names, if any."""
     with suppress(SpecError):
         name = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
         return name if name.isalnum() else None  # `^main` stands for all commits but main's
@@ -83,10 +81,10 @@ def commit_of(text: str) -> str | None:
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Run git, wait for its end, and return its output. Raises SpecError with git's reason.
+    """Run git and return its output. Raises SpecError with git's reason.
 
-    Variables that git exports to hooks are removed: GIT_INDEX_FILE, for one, names the index of the
-    commit that the user is making, and git would write to that index.
+    Git does not get the variables that it exports to hooks: GIT_INDEX_FILE, for one, names the index
+    of the commit that the user is making, and git would write to it.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
@@ -100,7 +98,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return the variables that git exports to hooks, except GIT_CONFIG_*, which may set safe.directory."""
+    """Return the variables that git exports to hooks, but not GIT_CONFIG_*, which may set safe.directory."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

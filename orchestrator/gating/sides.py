@@ -17,7 +17,7 @@ from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
-AS_PATH = ("./", "../", "/", "~")  # a text that begins so is a path
+AS_PATH = ("./", "../", "/", "~")  # how a path begins
 PYTHON = "a Python is a path to bin/python, such as venv/bin/python"
 SHALLOW = "a shallow clone needs its history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
 NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}; --exact compares the two as typed"
@@ -34,7 +34,7 @@ class Side:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let processes that start in the `with` block find this side's modules and files."""
+        """Start processes of the `with` block in this side's folder, with its modules."""
         with chdir(self.code.folder or "."):
             os.environ.update(self.code.variables)
             try:
@@ -48,24 +48,24 @@ class Sides:
     base: Side
     head: Side
     trees: Mapping[str, Tree]
-    """Tree of each side that is a commit, by the side's name: base or head."""
+    """Trees of the sides that are commits, by `base` or `head`."""
     notes: list[str] = field(default_factory=list)
     """How the measured sides differ from what was typed."""
 
     def changed(self) -> list[str]:
-        """Return the files that were changed since the checkout, such as `base: bench/step.py`."""
+        """Return the files that changed since the checkout, such as `base: bench/step.py`."""
         return [f"{name}: {file}" for name, tree in self.trees.items() for file in tree.changed()]
 
 
 def scratch_for_gate() -> AbstractContextManager[Path]:
-    """Remove the folders of gates that were killed, and hold a folder for this gate."""
+    """Return a folder for this gate; first remove those of killed gates."""
     return held_folder("", private_folder(our_temporary_folder() / "gates"))
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """Return the sides that BASE and HEAD name. `exact`: of two commits, measure BASE itself, not
-    the merge base. `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text
-    that names no side, UnfinishedError if a commit cannot be checked out.
+    """Return the sides that BASE and HEAD name. `exact`: measure BASE itself, not its merge base with
+    HEAD. `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text that names no
+    side, UnfinishedError if a commit cannot be checked out.
     """
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
@@ -92,7 +92,7 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 
 
 def _commit(name: str, text: str) -> str | None:
-    """Return the hash of the commit that BASE or HEAD names; None if it names a path."""
+    """Return the commit's hash; None if `text` is no commit."""
     if not text.strip():
         raise SpecError(f"{name.upper()}: is empty, allowed: {ALLOWED}")
     if text.startswith(AS_PATH) or text in (".", ".."):
@@ -121,7 +121,6 @@ def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -
 
 
 def _label(name: str, text: str, commit: str) -> str:
-    """Return a commit's label in results, such as `base:main:0a1b2c3d4e5f`; `HEAD` becomes the branch."""
     if text in ("HEAD", "@"):
         with suppress(SpecError):
             text = git("symbolic-ref", "--quiet", "--short", "HEAD")
@@ -149,7 +148,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return why a text may name no commit: git fails, or the clone is shallow; "" if neither is so."""
+    """Return why a text may name no commit: git fails, or the clone is shallow. Else ""."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
@@ -158,7 +157,7 @@ def _why_no_commit() -> str:
 
 
 def environments_of(pythons: str) -> list[Side]:
-    """Return a side for each Python of `--pythons`; a folder means its bin/python. Raises SpecError."""
+    """Return a side for each Python of `--pythons`. A folder means its bin/python. Raises SpecError."""
     sides = []
     for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
         path = Path(text).expanduser()
@@ -176,7 +175,6 @@ def _environment(label: str, path: Path) -> Side:
 
 
 def _is_program(path: Path) -> bool:
-    """Return whether a path is a Python: an executable file `bin/python*`."""
     is_named_so = path.parent.name == "bin" and path.name.startswith("python")
     return is_named_so and path.is_file() and os.access(path, os.X_OK)
 
@@ -186,13 +184,13 @@ def _is_wheel(path: Path) -> bool:
 
 
 def _in_folder(root: Path, below: str = "") -> CodeLocation:
-    """Return where a tree's code is: in `root / below`, or in `root` if that folder is missing."""
+    """Return where a side's code is: `root / below`, or `root` if there is no such folder."""
     folder = root / below if (root / below).is_dir() else root
     return CodeLocation(folder=folder, variables=_looked_for_in([folder, root, root / "src"]))
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Return the variable SWEEP_MODULES, by which imports search `places` before editable installs."""
+    """Return the variable by which imports search `places` before editable installs."""
     folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
     return {MODULES: os.pathsep.join(folders)}
 

@@ -1,7 +1,6 @@
 """The driver of a night, a Ray job on a cluster's head: measures on the nodes, compares, confirms.
 
-`sweep nightly` starts this driver, as `sweep launch` starts remote/driver.py. The command that
-follows the job gets the job's outcome, writes the reports and posts the news.
+`sweep nightly` submits the job, gets its outcome, writes the reports and posts the news.
 """
 
 from contextlib import nullcontext
@@ -18,7 +17,6 @@ from cudnn_sweep.orchestrator.remote.job import Ended, JobRequest
 
 
 def run(request: JobRequest, console: Console) -> Ended:
-    """Run a night. Return its outcome, and the exit code that `sweep nightly` has for this outcome."""
     job = request.night
     assert job is not None
     night = NightRequest(
@@ -29,7 +27,7 @@ def run(request: JobRequest, console: Console) -> Ended:
         host=job.host,
         place=place_of(request, console),
     )
-    # if the driver is a process of the command (`inside`), the command holds the lock
+    # `inside`: the driver is a child of `sweep nightly`, which holds the lock
     lock = night_lock(night.request.results, night.name.launch)
     with nullcontext() if request.inside else lock:
         outcome, _ = measured_and_compared(night, console)

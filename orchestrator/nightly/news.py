@@ -1,6 +1,6 @@
-"""Prints a night's outcome, and posts the night's news to a URL: as JSON, to Slack, or by apprise.
+"""Prints a night's outcome, and posts the news of the night to a URL: as JSON, to Slack, or by apprise.
 
-The URL is a secret. Errors, logs and messages show its scheme and host; with apprise its scheme.
+The URL is a secret. Errors, logs and messages show its scheme and host alone; with apprise its scheme.
 """
 
 import json
@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
+from http.client import responses
 from pathlib import Path
 from threading import Thread
 from typing import Any, Literal, TypeAlias
@@ -49,16 +50,16 @@ KEY = "metadata.sweep.nightly.webhook"
 TRIES = 5
 PAUSE_S = 2.0  # the second try comes at once, the third after twice this; then the pause doubles
 SILENCE_S = 10.0  # longest wait for a byte in one try
-LIMIT_S = 120.0  # for all tries and pauses together, however an answer comes
+LIMIT_S = 120.0  # for all tries and pauses together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class News:
     headline: str
     findings: tuple[str, ...]
-    """Texts for people: each finding, reasons, what changed in the environment, the page."""
+    """Texts for people: each finding, reasons, changes in the environment, the page."""
     result: Mapping[str, Json]
-    """The night's outcome for programs, which is sent only as JSON, not to Slack or by apprise."""
+    """The outcome for programs, which only the form `json` sends."""
 
 
 def slack_body(news: News) -> Mapping[str, Json]:
@@ -73,7 +74,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Return the URL's scheme and host; for apprise the scheme, as the rest may be secret."""
+        """Return the URL's scheme and host; for apprise the scheme alone, as its host may be secret."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -81,7 +82,7 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Return the launch file's webhook. Raise SpecError, which quotes no URL, if it is unusable."""
+    """Return the launch file's webhook. Raises SpecError, which quotes no URL, if it is unusable."""
     if keys.url_env is not None:
         where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
         if text is None:
@@ -103,7 +104,7 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether `url` is a plain http(s) URL; on any other, urllib3's errors quote the whole URL."""
+    """Return whether `url` is a plain http(s) URL. For any other, urllib3's errors quote the whole URL."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -115,14 +116,13 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. If the server is out of reach or too busy, try again; apprise tries only once.
-
-    A try whose answer got lost is repeated, so the news may arrive twice. Raise WebhookError if the
-    server refuses the news, if all tries fail, or after LIMIT_S.
+    """Post the news. By HTTP, try again if the server is out of reach or busy. If an answer is lost,
+    the news may so arrive twice. Raises WebhookError if the server refuses the news, if all tries
+    fail, or after LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
-    # urllib3's timeout limits only silence: an answer may come a byte at a time for ever.
+    # urllib3's timeout limits only silence: a slow answer may take for ever.
     thread = Thread(target=lambda: failures.append(send(webhook, news)), daemon=True)
     thread.start()
     thread.join(LIMIT_S)
@@ -131,9 +131,8 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """Send by apprise, which tries once, with its own limits; return the failure, or "".
-
-    The text is sent as plain text, and mentions nobody: a zero-width space follows each @.
+    """Send by apprise, which tries once; return the failure, or "". The text is plain and mentions
+    nobody: a zero-width space follows each @.
     """
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
@@ -142,12 +141,12 @@ def _notify(webhook: Webhook, news: News) -> str:
 
 
 def _apprise(url: str) -> Any:
-    """Return apprise's sender to the URL; it is falsy if apprise does not know such URLs."""
+    """Return apprise's sender, which is falsy if apprise does not know such URLs."""
     try:
         from apprise import Apprise
     except ImportError:
         raise SpecError(f"{KEY}.form: apprise needs `pip install apprise`") from None
-    for name in ("apprise", "urllib3"):  # their messages have parts of the URL
+    for name in ("apprise", "urllib3"):  # their messages quote parts of the URL
         logging.getLogger(name).setLevel(logging.CRITICAL)
     sender = Apprise()
     sender.add(url)
@@ -155,17 +154,17 @@ def _apprise(url: str) -> Any:
 
 
 def _post(webhook: Webhook, news: News) -> str:
-    """Send by HTTP, in several tries; return the failure, or ""."""
+    """Send by HTTP, in up to TRIES tries; return the failure, or ""."""
     parts = slack_body(news) if webhook.form == "slack" else asdict(news)
     body = json.dumps(parts, allow_nan=False).encode()
-    logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages have the URL's path
+    logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages quote the URL's path
     retries = Retry(
         TRIES - 1,
         allowed_methods=None,
         status_forcelist={HTTPStatus.TOO_MANY_REQUESTS, *range(500, 1000)},
         raise_on_status=False,
         backoff_factor=PAUSE_S,
-        backoff_jitter=PAUSE_S / 4,  # so that nights of several machines do not post at once
+        backoff_jitter=PAUSE_S / 4,  # so that several machines do not post at once
     )
     try:
         with (
@@ -184,12 +183,11 @@ def _post(webhook: Webhook, news: News) -> str:
             status = response.status
     except (HTTPError, OSError, OverflowError) as error:  # OverflowError: a pause of many years
         return _failure(error)
-    phrase = next((item.phrase for item in HTTPStatus if item.value == status), "")
-    return "" if 200 <= status < 300 else f"answered {status} {phrase}".rstrip()
+    return "" if 200 <= status < 300 else f"answered {status} {responses.get(status, '')}".rstrip()
 
 
 def _pool(url: str) -> PoolManager:
-    """Return a connection pool, through a proxy if the environment names one for the host."""
+    """Return connections, by the proxy that the environment names for the host, if any."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:
@@ -201,7 +199,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Return the error's type and the system's reason, but no message: it may quote the URL."""
+    """Return the error's type and the system's reason, without the message, which may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason
@@ -212,7 +210,7 @@ def _failure(error: Exception) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WhereToLook:
-    """Values for the commands and the link that a night's message contains."""
+    """Values for the commands and the link in a night's message."""
 
     folder: Path
     """Folder in which to type the commands."""
@@ -225,7 +223,7 @@ class WhereToLook:
 def print_outcome(
     outcome: NightOutcome, reports: Sequence[Path], console: Console, results: str | None = None
 ) -> None:
-    """Print a night's outcome. `results`: the command line's `--results`, if typed."""
+    """`results`: the typed `--results`, if any."""
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for section in sections(outcome, results=results):
         title, *lines = lines_of(section)
@@ -235,7 +233,7 @@ def print_outcome(
 
 
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """Return the news of a night. `fresh`: the night's findings that were not sent before."""
+    """`fresh`: the night's findings that were not sent before."""
     new = [text for text in finding_texts(outcome) if text.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
     findings = (

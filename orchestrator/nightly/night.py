@@ -68,9 +68,9 @@ from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
-RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)  # of the run, not of the user's input
+RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
-TIME_SHARE = 0.5  # fresh trials get this share of the night's budget on top of it
+TIME_SHARE = 0.5  # of the night's minutes, which fresh trials get in addition
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 Suspect: TypeAlias = tuple[Cell, Sequence[Config]]
 
@@ -81,10 +81,8 @@ def run_night(
     console: Console,
     place: Place | None = None,
 ) -> int:
-    """Run a night and return the exit code.
-
-    `place`: where to measure, instead of the launch file's destination. Raise an error of
-    `MISTAKES` for a mistake in the launch file or in an option.
+    """Run a night and return the exit code. `place`: where to measure, instead of the launch file's
+    destination. Raises an error of `MISTAKES` for a mistake in the launch file or in an option.
     """
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
@@ -141,7 +139,7 @@ def _compared(night: NightRequest, console: Console) -> Compared:
 
 
 def measured_and_compared(night: NightRequest, console: Console) -> Compared:
-    """Measure at the night's place, if it has one, and compare. An error becomes the outcome's reason."""
+    """Measure at the night's place, if it has one, and compare. An error becomes a reason in the outcome."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -163,13 +161,13 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code if NEEDS_GPU or UNFINISHED: both say more than CANNOT_TELL."""
+    """Return the error's exit code if it says more than CANNOT_TELL."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """Return whether the night's sweep is complete, so that a new start only compares the night."""
+    """Return whether the sweep is complete: then a second start of the night only compares."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -177,7 +175,7 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """Return the reasons why the place cannot measure. Raise NeedsGpuError if it lacks a needed GPU."""
+    """Return the reasons why the place cannot measure. Raises NeedsGpuError if it lacks a needed GPU."""
     checks = [*place.checks(night.request.results)]
     no_gpu = [check for check in checks if (check.name, check.state) == ("CUDA", "warning")]
     no_gpu = no_gpu if night.suite.needs_cuda else []
@@ -197,10 +195,8 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Compare the night with earlier ones; return the night's outcome and series.
-
-    `skipped`: reason for each model that is left out tonight, and so does not count as missing.
-    `outcome`: the outcome of a cluster's job; if it is given, only series are read here.
+    """Compare the night with earlier ones. `skipped`: why models are left out tonight, by model; they do
+    not count as missing. `outcome`: that of a cluster's job; then only series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -243,8 +239,8 @@ def not_measured(
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post the alerts and news that were not posted yet. Alerts that could not be delivered are posted the next night;
-    other news is not. Comparing an old night again posts nothing.
+    """Post new alerts and news. An alert that cannot be delivered is posted the next night; other news is
+    not. Comparing an old night again posts nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):
@@ -281,21 +277,19 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
 
 
 def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool:
-    """Return whether the state turned to could_not_tell, or from fine or regression to learning."""
     if outcome.state == "learning":
         return before is not None and before.state in ("fine", "regression")
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-# --- Fresh trials of candidates, of two softwares side by side if there is a last good one ---
+# --- Fresh trials of candidates, also under the last good software if the night has one ---
 
 
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates again and judge them; without a place, judge by stored fresh trials.
-
-    If no last good software ran, no `Amount` is judged: fresh trials add to a night's value.
+    """Measure candidates again and judge them. Without a place, judge by stored fresh trials. An `Amount`
+    is judged only if the last good software ran, too: else fresh trials add to the night's own value.
     """
     if night.place is not None:
         try:
@@ -310,7 +304,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates and judge them at each look; unsettled candidates go on to the next look."""
+    """Judge the candidates at each look; measure undecided ones up to the next look."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -367,8 +361,8 @@ def confirmation_plan(
 ) -> Plan:
     """Return a plan with `blocks` blocks of each suspect cell.
 
-    A block runs each config under each software on one slot, in an order balanced over the cell's
-    blocks. All cells get block n before any gets block n + 1, so a longer plan begins with this one.
+    A block runs each config under each software, in an order balanced over the cell's blocks. All
+    cells get block n before any gets block n + 1, so a longer plan begins with this one.
     """
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
@@ -395,7 +389,7 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Return the candidates' cells in `whole`, each with the configs to measure again."""
+    """Return the candidates' cells, each with the configs to measure again."""
     keys = [candidate.key for candidate in candidates]
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys
@@ -409,7 +403,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite with references, logs or new caches in each block, if a candidate needs them."""
+    """Return the suite, with references, logs or new caches in each block if a candidate needs them."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

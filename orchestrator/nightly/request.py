@@ -5,9 +5,9 @@
     nightly/NAME/baseline.json                 the pinned night
     nightly/NAME/accepted.json                 accepted changes, oldest first
 
-NAME is `launch_name`. Comparing a night again overwrites its outcome; only --unpin removes a file.
-Each file is `{"crc32": ..., "content": ...}`. With a wrong checksum, an outcome or told.json is
-ignored; the two other files raise SpecError. To edit a file by hand, write "edited" as its checksum.
+NAME is `launch_name`. Comparing a night again overwrites its outcome. Each file is
+`{"crc32": ..., "content": ...}`. With a wrong checksum, an outcome or told.json is ignored, and the
+other two raise SpecError. To edit a file by hand, write "edited" as its checksum.
 """
 
 import json
@@ -79,29 +79,29 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write `text`, an outcome that a cluster's job sent. Raise ReportError if it is of another night."""
+        """Write the outcome that a cluster's job sent. Raises ReportError if it is of another night."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"found the outcome of {outcome.night!r}, wanted that of {sweep_id}")
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:
-        """Return the outcome that an earlier start of this night wrote; None if there is none."""
+        """Return the outcome of an earlier start of this night, if there was one."""
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
-        """Return the outcome of the night before; if `measured`, of the last earlier night with trials."""
+        """Return the outcome of the night before. `measured`: nights without trials do not count."""
         nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
         outcomes = map(self._outcome, reversed(nights))
         return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
 
     def last(self) -> NightOutcome | None:
-        """Return the newest outcome with trials. Raise SpecError if it or a newer one is unreadable."""
+        """Return the newest outcome with trials. Raises SpecError if it or a newer one is unreadable."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return why told.json or outcomes up to this night are unreadable; the night ignores them."""
+        """Return why told.json or outcomes up to this night are unreadable."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):
@@ -152,7 +152,7 @@ class Diary:
         return self._read(SENT, SENT_ALERTS.validate_json, "alerts are sent again") or []
 
     def _read(self, name: str, parse: Callable[[str], T], otherwise: str = AGAIN) -> T | None:
-        """Return the parsed file; None if it is missing. Raise SpecError if it is damaged."""
+        """Return the parsed file; None if it is missing. Raises SpecError if it is damaged."""
         folder, path = self.store.folder, self._path(name)
         try:
             text = folder.read(path).to_pybytes().decode(errors="replace")
@@ -180,7 +180,7 @@ def _content_of(text: str) -> str:
         raise ValueError('it is not {"crc32": ..., "content": ...}')
     if file["crc32"] not in (checksum(file["content"]), BY_HAND):
         raise ValueError(
-            f'its checksum is wrong: it is damaged; if you edited it, set "crc32" to "{BY_HAND}"'
+            f'its checksum is wrong, so it is damaged; if you edited it, set "crc32" to "{BY_HAND}"'
         )
     return json.dumps(file["content"])
 
@@ -190,18 +190,17 @@ class NightRequest:
     options: NightOptions
     keys: NightlyKeys
     request: SweepRequest
-    """The sweep that the night runs."""
     name: NightName
     host: str = field(default_factory=socket.gethostname)
-    """The host on which the night was started."""
+    """Host on which the night was started."""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
-    """Where this process measures; None: `destination` decides, or nothing is measured."""
+    """Where this process measures. None: `destination` decides, or nothing is measured."""
     destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
-    """The webhook of the launch file, or the reason why it is unusable."""
+    """The launch file's webhook, or the reason why it is unusable."""
     fault: Exception | None = None
-    """A mistake in the suite, or a missing `last_good`; raised after the night is reported."""
+    """A mistake in the suite, or a missing `last_good`. It is raised once the night is reported."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -217,7 +216,7 @@ class NightRequest:
 
     @property
     def reports(self) -> Path:
-        """Return the folder of the reports, which has a folder for each date."""
+        """Return the folder that has a folder of reports for each date."""
         if self.options.reports is not None:
             return self.options.reports
         where = Location(self.request.results)
@@ -237,7 +236,7 @@ class NightRequest:
         )
 
     def again(self, cell_id: str | None = None) -> str:
-        """Return the command that measures one cell again; without `cell_id`, all cells."""
+        """Return the command that measures a cell again; without `cell_id`, all cells."""
         words = [self.options.program, "launch", str(self.options.file)]
         words += ["--suite", self.request.suite_name]
         if self.options.results is not None:
@@ -249,7 +248,7 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file; raise an error for a mistake in it. A mistake in the suite that the file
+    """Read the launch file. Raises an error for a mistake in it; a mistake in the suite that the file
     names becomes the night's `fault`. `place`: where to measure, instead of the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
@@ -278,7 +277,7 @@ def read_night(
         if is_here and keys.last_good is not None and not shutil.which(keys.last_good):
             raise SpecError(
                 f"metadata.sweep.nightly.last_good: found no program {keys.last_good}; allowed: the Python of a "
-                "virtual environment, as /opt/good/bin/python"
+                "virtual environment, such as /opt/good/bin/python"
             )
     except (ClusterError, OrchestratorError) as error:
         if options.suite is not None:  # it was typed, so it fails at once
@@ -307,9 +306,9 @@ def read_night(
 
 
 def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alerts of `target`, a series, cell or metric. Return the line to print.
+    """Accept the last night's alerts of `target`: a series, a cell or a metric. Return the line to print.
 
-    Raise SpecError if there is no such alert, or for an unusable date or reason.
+    Raises SpecError if there is no such alert, or for an unusable date or reason.
     """
     if first is None or not (reason or "").strip():
         raise SpecError(
@@ -319,36 +318,29 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
     last = diary.last()
     if last is None:
         raise SpecError(f"--accept {target}: there is no night of {diary.launch} yet")
-    alerts = [
-        finding
-        for finding in (*last.findings, *last.members)
-        if finding.is_alert
-        and finding.key.metric != SHARED
-        and target
-        in (finding.key.series_id, finding.key.cell_id, finding.key.metric, finding.shared)
+    keys = [
+        found.key
+        for found in (*last.findings, *last.members)
+        if found.is_alert and found.key.metric != SHARED
+        if target in (found.key.series_id, found.key.cell_id, found.key.metric, found.shared)
     ]
-    if not alerts:
-        allowed = [
-            f"{alert.key.series_id} ({alert.key.cell})" for alert in last.alerts[:MOST_NAMED]
-        ]
+    if not keys:
+        named = [f"{alert.key.series_id} ({alert.key.cell})" for alert in last.alerts[:MOST_NAMED]]
         raise SpecError(
             f"--accept {target}: no alert of {last.night} has this series, cell or metric; "
-            f"its alerts: {', '.join(allowed) or 'none'}"
+            f"its alerts: {', '.join(named) or 'none'}"
         )
     if night > last.date:
         raise SpecError(f"--from {night}: is after the last night, {last.date}")
-    words = str(reason).strip()
-    keys = [alert.key for alert in alerts]
-    diary.accept(
-        [Acceptance(key=key, first=night, reason=words, told_on=last.date) for key in keys]
-    )
+    why, on = str(reason).strip(), last.date
+    diary.accept([Acceptance(key=key, first=night, reason=why, told_on=on) for key in keys])
     series = "; ".join(f"{key.cell} · {key.settings}: {meaning(key)}" for key in keys[:MOST_NAMED])
     more = f"; and {len(keys) - MOST_NAMED} more" if keys[MOST_NAMED:] else ""
     return f"Accepted from {night} on: {series}{more}. The next night compares with the nights since then."
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:
-    """Pin the night `first`; None: unpin. Return the line to print. Raise SpecError for an unknown night."""
+    """Pin the night `first`; None: unpin. Return the line to print. Raises SpecError for an unknown night."""
     diary = _diary(options)
     if first is None:
         diary.unpin()
