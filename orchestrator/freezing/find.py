@@ -107,7 +107,7 @@ class _Search:
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Return `banned`, changed for the largest saving, again and again until none is LEAST_GAIN."""
+        """Return `banned` after the changes that save most, until none saves LEAST_GAIN."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [

@@ -90,7 +90,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Versions that differ between environments `good` and `first`: both, by name."""
+        """Values at `good` and at `first` of each version that differs, by name."""
         if self.first is None:
             return {}
         before, since = (

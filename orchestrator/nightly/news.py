@@ -116,9 +116,9 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. By HTTP, try again if the server is out of reach or busy. If an answer is lost,
-    the news may so arrive twice. Raises WebhookError if the server refuses the news, if all tries
-    fail, or after LIMIT_S.
+    """Post the news. By HTTP, try again if the server is out of reach or busy, or if its answer is
+    lost: then the news may arrive twice. Raises WebhookError if the server refuses the news, if all
+    tries fail, or after LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post

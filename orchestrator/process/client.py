@@ -99,7 +99,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
                 self._process.wait(ENDING_S)
             if self._process.returncode is None:
                 return f"does not begin within {GREETING_S:g} s"
-            return f"ended at its start, exit code {self._process.wait()}: see above"
+            return f"ended at its start, exit code {self._process.wait()}; its error is above"
         try:
             greeting = protocol.GREETING.validate_json(line)
         except ValidationError:
@@ -137,7 +137,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Run a job to its end. A job that fails raises nothing; ServerError: the server died."""
+        """Run a job to its end. The Outcome has the job's fault. Raises ServerError if the server dies."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome

@@ -18,23 +18,10 @@ from typing import TypeVar
 import torch
 from pydantic import TypeAdapter, ValidationError
 
+from cudnn_sweep.orchestrator.process import protocol
 from cudnn_sweep.orchestrator.process.followers import Follower, first_fault
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
-from cudnn_sweep.orchestrator.process.protocol import (
-    PASSED,
-    REPLY,
-    SO_FAR,
-    TURN,
-    WHAT_WAS_SAID,
-    CallJob,
-    LogJob,
-    Outcome,
-    Reply,
-    Request,
-    Status,
-    TraceJob,
-    TrialJob,
-)
+from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply, Request, Status, TrialJob
 from cudnn_sweep.workloads.cells.measurement import Measurement
 from cudnn_sweep.workloads.errors import TRY, UserCodeError, WorkloadError
 from cudnn_sweep.workloads.measuring.first_call import call_once
@@ -72,8 +59,8 @@ class PipeBaton:
 
     def pass_on(self, said: Said) -> Turn:
         began = monotonic()
-        _write(self._reply_to, PASSED + WHAT_WAS_SAID.dump_json(said) + b"\n")
-        turn = TURN.validate_json(self._turns.readline())
+        _write(self._reply_to, protocol.PASSED + protocol.WHAT_WAS_SAID.dump_json(said) + b"\n")
+        turn = protocol.TURN.validate_json(self._turns.readline())
         self.waited_s += monotonic() - began
         return turn
 
@@ -152,12 +139,12 @@ class Forked:
         *lines, self._unread = (self._unread + data).split(b"\n")
         self._is_silent = not data
         for line in lines:
-            if line.startswith(PASSED):
-                passed = self._pass_on(line.removeprefix(PASSED))
-            elif line.startswith(SO_FAR):
-                self._so_far = self._understood(REPLY, line.removeprefix(SO_FAR))
+            if line.startswith(protocol.PASSED):
+                passed = self._pass_on(line.removeprefix(protocol.PASSED))
+            elif line.startswith(protocol.SO_FAR):
+                self._so_far = self._understood(protocol.REPLY, line.removeprefix(protocol.SO_FAR))
             else:
-                self._reply = self._understood(REPLY, line)
+                self._reply = self._understood(protocol.REPLY, line)
                 self._is_silent = True
         if self._is_silent:
             self._replied_at = monotonic()
@@ -182,7 +169,7 @@ class Forked:
         return end is not None and end.si_status != 0
 
     def _pass_on(self, said: bytes) -> bytes | None:
-        if self._understood(WHAT_WAS_SAID, said) is None:
+        if self._understood(protocol.WHAT_WAS_SAID, said) is None:
             return None
         self._passed_on_at = monotonic()
         self._left_s = self.deadline - self._passed_on_at
@@ -292,7 +279,7 @@ def live(
     request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
 ) -> None:
     """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`.
-    `seat`: this rank's connections; None: the trial has one rank. `turns`: None for a rank above 0,
+    `seat`: the process's rank; None: the trial has only one. `turns`: None for a rank above 0,
     which replies only if it fails.
     """
     global _replier
@@ -305,7 +292,7 @@ def live(
         reply = _work(request, turns, reply_to, born, seat)
         reply.imported = sorted(set(sys.modules) - before)
         if turns is not None or reply.status != "ok":
-            _write(reply_to, REPLY.dump_json(reply) + b"\n")
+            _write(reply_to, protocol.REPLY.dump_json(reply) + b"\n")
     except BaseException:  # noqa: BLE001  # a bug of ours: the trial's errors are in the reply
         traceback.print_exc()  # goes into the record
         os._exit(1)
@@ -352,11 +339,11 @@ def _work(
         if isinstance(job, TrialJob):
             reply.measured = Measurement(phases_s={"start": monotonic() - born})
             _run_trial(job, reply, reply.measured, turns, reply_to, seat)
-        elif isinstance(job, LogJob):
+        elif isinstance(job, protocol.LogJob):
             reply.log_pass = run_log_pass(job.trial, job.shapes)
-        elif isinstance(job, CallJob):
+        elif isinstance(job, protocol.CallJob):
             call_once(job.trial)
-        elif isinstance(job, TraceJob):
+        elif isinstance(job, protocol.TraceJob):
             reply.trace = trace_model(job.trace)
         else:
             reply.survey = survey_machine(job.workloads, needs_cuda=job.needs_cuda)
@@ -385,7 +372,7 @@ def _run_trial(
 ) -> None:
     def report() -> None:
         if turns is not None:
-            _write(reply_to, SO_FAR + REPLY.dump_json(reply) + b"\n")
+            _write(reply_to, protocol.SO_FAR + protocol.REPLY.dump_json(reply) + b"\n")
 
     baton: Baton | None = None
     if job.takes_turns and turns is not None:
@@ -405,8 +392,6 @@ def _describe(error: BaseException) -> str:
     """Return the error's text and its innermost line, of the user's code if that has one."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames:
-        return text
     theirs = [each for each in frames if _package(each[0]) not in NOT_THE_USERS]
     frame, line = (theirs or frames)[-1]
     file = os.path.basename(frame.f_code.co_filename)
@@ -425,10 +410,10 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return advice on the input sizes if they may cause the error, else ""."""
-    if isinstance(job, TraceJob):
+    """Return what the user may try against the error, else ""."""
+    if isinstance(job, protocol.TraceJob):
         return what_to_try(error, job.trace.input)
-    if not isinstance(job, TrialJob | CallJob):
+    if not isinstance(job, TrialJob | protocol.CallJob):
         return ""
     cell = job.trial.cell
     try:

@@ -109,7 +109,11 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
     """Return status and message; an error if cuDNN ran a plan that the trial's errata ban."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
-    return ("error", f"errata: ran {'; '.join(ran)}") if ran else (outcome.status, outcome.message)
+    return (
+        ("error", f"errata: cuDNN ran {'; '.join(ran)}")
+        if ran
+        else (outcome.status, outcome.message)
+    )
 
 
 def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]:

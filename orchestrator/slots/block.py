@@ -189,13 +189,12 @@ class Block:
     def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
         """Begin the next trial's process and return it; None if no further trial may start."""
         trial = self._todo.pop(0)
-        if trial.trial_id not in self._attempts:  # measuring a trial again is no new attempt
-            attempt = self._begin_trial(trial)
-            if attempt is None:
-                self._todo.clear()
-                return None
-            self._attempts[trial.trial_id] = attempt
-        attempt = self._attempts[trial.trial_id]
+        # measuring a trial again is no new attempt
+        attempt = self._attempts.get(trial.trial_id) or self._begin_trial(trial)
+        if attempt is None:
+            self._todo.clear()
+            return None
+        self._attempts[trial.trial_id] = attempt
         self._newest = self._slot.start(trial, attempt, takes_turns=takes_turns, beside=beside)
         return self._newest
 

@@ -250,17 +250,15 @@ def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
         if uuids and len(uuids) < ranks:
             raise ServerError(f"this slot needs {ranks} GPUs, found {', '.join(uuids)}")
         if wanted and environment.gpu not in wanted:
-            plan_gpus = f"the plan is for {', '.join(sorted(wanted))}"
             raise ServerError(
-                f"{environment.host}: {plan_gpus}, this slot finds {environment.gpu}: "
-                "see what CUDA_VISIBLE_DEVICES shows there"
+                f"{environment.host}: the plan is for {', '.join(sorted(wanted))}, this slot finds "
+                f"{environment.gpu}: check CUDA_VISIBLE_DEVICES there"
             )
     except ServerError:
         server.close()
         raise
-    pinnings = [
-        pin for uuid in uuids or (None,) if (pin := pinning_of(uuid, session.gpus)) is not None
-    ]
+    pins = (pinning_of(uuid, session.gpus) for uuid in uuids or (None,))
+    pinnings = [pin for pin in pins if pin is not None]
     cpus = frozenset(os.sched_getaffinity(0))
     if pinnings:
         cpus = frozenset[int]().union(*(pin.cpus for pin in pinnings))

@@ -53,7 +53,7 @@ def test_a_trial_whose_banned_plan_ran_has_failed(
         log=replace(outcome, reply=Reply(log_pass=ran)),
     )
     assert record.status == "error"
-    assert record.message == "errata: ran ConvFwd_eng5, which ConvFwd:5 bans"
+    assert record.message == "errata: cuDNN ran ConvFwd_eng5, which ConvFwd:5 bans"
 
 
 @pytest.fixture
