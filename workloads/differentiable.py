@@ -19,9 +19,9 @@ def differentiable_step(
     parameters: Mapping[str, torch.Tensor],
     output_shape: Callable[[Shape], Shape],
 ) -> TimedStep:
-    """Return a step of `function`: forward alone, or with gradients of the input and `parameters`.
+    """Return a step of `function`, which must draw no random numbers.
 
-    `function` draws no random numbers. `output_shape` turns the input's shape into the output's.
+    It runs forward alone, or also computes the gradients of the input and `parameters`.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:

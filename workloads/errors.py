@@ -16,8 +16,6 @@ class WorkloadError(Exception):
 
 
 class CellsError(WorkloadError):
-    """A mistake in an entry of a suite's `cells`, with the entry's number."""
-
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)
         self.number = number

@@ -11,8 +11,6 @@ from cudnn_sweep.workloads.errors import unknown
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """One way to run a step."""
-
     compiled: Mapping[str, Any] | None = None
     """Keyword arguments of torch.compile, besides the model; None: the model runs as written."""
     makes_graphs: bool = False
@@ -37,11 +35,9 @@ EXECUTIONS = {
     "max_autotune": Execution(compiled={"mode": "max-autotune"}, makes_graphs=True),
     "cuda_graph": Execution(captured=True),
 }
-"""All executions by name; to add an execution, add an entry here."""
 
 
 def check_execution(name: str) -> str:
-    """Return `name`. Raises ValueError, with the allowed names, if no execution has that name."""
     if name not in EXECUTIONS:
         raise ValueError(str(unknown("execution", name, list(EXECUTIONS))))
     return name

@@ -33,7 +33,6 @@ def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
 
 
 def own_regime_type(name: str, rule: object) -> type[ShapeRegime]:
-    """Return a user's imported `rule`. Raises WorkloadError if it cannot be used as a regime."""
     if not (isinstance(rule, type) and issubclass(rule, ShapeRegime)):
         raise WorkloadError(
             f"regime {name} is a {type(rule).__name__}; allowed: a class derived from ShapeRegime or "

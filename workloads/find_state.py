@@ -26,7 +26,6 @@ def state_type(name: str) -> type[State]:
 
 
 def make_state(name: str, parameters: dict[str, float]) -> State:
-    """Return the state called `name`. Raises WorkloadError for an unknown name or a number not allowed."""
     return make_from_parameters("state", {name: state_type(name)}, name, parameters)
 
 

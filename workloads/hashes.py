@@ -6,12 +6,10 @@ from hashlib import blake2b
 
 
 def content_hash(content: object) -> str:
-    """Return a short hash of content that JSON can write."""
     return text_hash(json.dumps(content, sort_keys=True))
 
 
 def checksum(content: object) -> str:
-    """Return the CRC-32 of content that JSON can write, to detect damage."""
     return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 

@@ -22,7 +22,6 @@ def check_layout(name: str) -> str:
 
 
 def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
-    """Return a layout's torch.memory_format by number of dimensions; only images and volumes have channels_last."""
     import torch
 
     formats = (
@@ -41,7 +40,6 @@ def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
 
 
 def lay_out_parameter(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
-    """Return the parameter laid out by `layout`; under `weights`, channels_last."""
     return lay_out(tensor, "channels_last" if layout == WEIGHTS else layout)
 
 
@@ -56,7 +54,7 @@ def layout_of(*tensors: "torch.Tensor") -> str:
 
 
 def in_force(tensor: "torch.Tensor") -> str:
-    """Return the type and layout that a tensor has, such as `bfloat16 channels_last`."""
+    """Return a tensor's type and layout, such as `bfloat16 channels_last`."""
     return f"{str(tensor.dtype).removeprefix('torch.')} {layout_of(tensor)}"
 
 

@@ -35,7 +35,6 @@ def check_limits(owner: str, made: Any) -> None:
 
 
 def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, float]]:
-    """Split a suite's choice into a name and parameters. Raises WorkloadError unless it has one name."""
     if isinstance(choice, str):
         return choice, {}
     if len(choice) != 1:
@@ -45,7 +44,6 @@ def name_and_numbers(kind: str, choice: NamedChoice) -> tuple[str, dict[str, flo
 
 
 def parameter_types(made: type) -> dict[str, type]:
-    """Return the type of each field of a dataclass, by name; annotations that are strings are resolved."""
     hints = get_type_hints(made)
     return {field.name: hints[field.name] for field in fields(cast(Any, made))}
 
@@ -53,10 +51,7 @@ def parameter_types(made: type) -> dict[str, type]:
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
-    """Make an instance of dataclass `types[name]`, whose fields are whole or real numbers.
-
-    Raises WorkloadError for an unknown name or parameter, or for a number that a parameter does not take.
-    """
+    """Make `types[name]`, a dataclass of numbers. Raises WorkloadError for an unknown name or a wrong number."""
     if name not in types:
         raise unknown(kind, name, list(types))
     made = types[name]
@@ -66,7 +61,7 @@ def make_from_parameters(
 def checked_numbers(
     owner: str, wanted: Mapping[str, type], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Convert `given` to the types in `wanted`. Raises WorkloadError for a parameter or number not allowed."""
+    """Return the numbers as int or float. Raises WorkloadError for an unknown parameter or a wrong number."""
     values: dict[str, float] = {}
     for parameter, value in given.items():
         if parameter not in wanted:

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -75,13 +75,10 @@ class ConvProblem:
             return (size - 1) * stride - 2 * padding + reach + added + 1
         return (size + 2 * padding - reach - 1) // stride + 1
 
-    def with_batch(self, batch: int) -> "ConvProblem":
-        return replace(self, input_shape=(batch, *self.input_shape[1:]))
-
 
 @cache
 def load_problems() -> dict[str, ConvProblem]:
-    """Read the problems of all files, by `file/name`; see `problem_of` for the columns of a file."""
+    """Return all bundled problems by `file/name`."""
     problems = {}
     for table in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
@@ -92,7 +89,6 @@ def load_problems() -> dict[str, ConvProblem]:
 
 
 def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
-    """Make a problem of a CSV row, whose `transposed`, `output_padding` and `occurrences` are optional."""
     return ConvProblem(
         name=name,
         input_shape=parse_sizes(row["input"]),
@@ -110,7 +106,6 @@ def problem_of(name: str, row: Mapping[str, str]) -> ConvProblem:
 
 
 def parse_sizes(text: str) -> Shape:
-    """Read sizes from a text such as `8x3x224x224`. Raises ValueError for any other text."""
     sizes = text.split("x")
     if not all(size.isdecimal() for size in sizes):
         raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -118,7 +113,6 @@ def parse_sizes(text: str) -> Shape:
 
 
 def none_empty(sizes: Shape) -> Shape:
-    """Return `sizes` if none is 0, else raise ValueError."""
     if 0 in sizes:
         raise ValueError(f"expected sizes of 1 or more, found {sizes_text(sizes)!r}")
     return sizes
@@ -130,10 +124,7 @@ def space_names(shape: Shape) -> tuple[str, ...]:
 
 
 def named_sizes(shape: Shape) -> dict[str, int]:
-    """Return an input's sizes by name: batch, channels (from three sizes up) and spatial sizes.
-
-    Raises WorkloadError for an input of more than MOST_SIZES sizes.
-    """
+    """Return an input's sizes by name: batch, channels (from three sizes up) and spatial sizes."""
     if len(shape) > MOST_SIZES:
         raise WorkloadError(
             f"the input {sizes_text(shape)} has {len(shape)} sizes; at most {MOST_SIZES} have names: batch, "

@@ -81,5 +81,4 @@ class SpatialRegime(ShapeRegime):
 
 
 def resized(base: Shape, space: Shape) -> Shape:
-    """Return `base` with its spatial sizes replaced by `space`."""
     return (*base[:2], *space)

@@ -36,7 +36,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
-    nccl, peer_access = _together(len(seen)) if len(seen) > 1 else (None, None)
+    nccl, peer_access = _nccl_and_peer_access(len(seen)) if len(seen) > 1 else (None, None)
     return Survey(
         environment=capture_environment(),
         gpus=[model for model, _ in seen],
@@ -49,8 +49,7 @@ def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
     )
 
 
-def _together(gpus: int) -> tuple[str | None, bool]:
-    """Return NCCL's version, and whether each of `gpus` GPUs can access the memory of all others."""
+def _nccl_and_peer_access(gpus: int) -> tuple[str | None, bool]:
     import torch
     from torch import distributed
 
@@ -90,7 +89,6 @@ def _facts(name: str) -> WorkloadFacts:
 
 
 def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
-    """Return the facts of a user's rule. Raises WorkloadError if the rule's class is not valid."""
     rule = own_regime_type(name, imported)
     types = parameter_types(rule)
     for parameter, kind in types.items():

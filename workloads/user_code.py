@@ -16,16 +16,14 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 INSTALLED = {"site-packages", "dist-packages"}
 NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
-EXTRAS = {"torchvision": "vision", "monai": "medical"}
-"""Extra of cudnn-sweep that installs a package, by the package's name."""
-OTHER_NAMES = {
+EXTRAS = {"torchvision": "vision", "monai": "medical"}  # extra of cudnn-sweep, by package
+PIP_NAMES = {  # by import name, if they differ
     "PIL": "pillow",
     "cv2": "opencv-python",
     "sklearn": "scikit-learn",
     "skimage": "scikit-image",
     "yaml": "pyyaml",
 }
-"""Name by which pip installs a package, by its import name, if they differ."""
 
 
 def import_named(reference: str) -> object:
@@ -78,9 +76,7 @@ def _reason(place: str, error: Exception) -> str:
         return f"{package} is beside the file: run sweep in {folder}, or add {folder} to PYTHONPATH"
     if not inner:
         extra = f"'cudnn-sweep[{EXTRAS[package]}]'" if package in EXTRAS else None
-        return (
-            f"{package} is not installed; pip install {extra or OTHER_NAMES.get(package, package)}"
-        )
+        return f"{package} is not installed; pip install {extra or PIP_NAMES.get(package, package)}"
     if _is_missing(place, error):
         return f"{package} is installed and has no module {inner}"
     return cause
@@ -150,7 +146,6 @@ def _contents(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def _belongs_to(loaded: ModuleType, module: ModuleType) -> bool:
-    """Return whether `loaded` is in the package of `module`, or is in the folder of `module` and not installed."""
     if _package(loaded) == _package(module):
         return True
     file, place = _file(module), _file(loaded)

@@ -63,7 +63,6 @@ class Context:
     _compiled: dict[Callable[..., Any], Callable[..., Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Compiled functions, each by the function that was given to `forward`."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -97,7 +96,6 @@ class Context:
             return function(inputs)
 
     def _executed(self, function: Callable[[Any], T]) -> Callable[[Any], T]:
-        """Return `function`, compiled if the execution compiles. The rest of the step stays as written."""
         keywords = EXECUTIONS[self.execution].compiled
         if keywords is None or self.reference:
             return function
@@ -226,8 +224,6 @@ def pay_unrelated_step(device: torch.device) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """Code that is timed; `workload` below explains its fields."""
-
     name: str
     directions: tuple[str, ...]
     varies: tuple[str, ...]
@@ -240,7 +236,6 @@ class Workload:
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, context: Context) -> TimedStep:
-        """Build the step in the context's state; a step that computes the reference has no state."""
         built = self.build(context)
         if context.reference or context.state is None:
             return built

@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.words import cudnn_version, number
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of
 from cudnn_sweep.orchestrator.locks import private_folder
-from cudnn_sweep.workloads.hardware.environment import triton_version
+from cudnn_sweep.workloads.hardware.environment import installed_version
 from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.hardware.nvml import open_monitor
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
@@ -163,7 +163,7 @@ def _others(name: str, reading: GpuTelemetry) -> Check:
 
 
 def check_compiler(machine: Survey) -> Check:
-    triton = triton_version()
+    triton = installed_version("triton")
     kernels = "no Triton" if triton is None else f"Triton {triton}"
     if machine.compiler is None:
         advice = "install g++, or name a C++ compiler in CXX: execution compile needs it"

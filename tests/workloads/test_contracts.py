@@ -25,7 +25,7 @@ def distinct_at_batch_1() -> list[ConvProblem]:
     """Many rows of DeepBench differ in their batch alone."""
     found: dict[ConvProblem, ConvProblem] = {}
     for problem in load_problems().values():
-        single = problem.with_batch(1)
+        single = replace(problem, input_shape=(1, *problem.input_shape[1:]))
         found.setdefault(replace(single, name="", occurrences=1), single)
     return list(found.values())
 

@@ -43,7 +43,7 @@ def test_workloads_are_looked_at_unless_a_needed_gpu_is_missing(
     monkeypatch.setattr(survey, "capture_environment", lambda: None)
     monkeypatch.setattr(survey, "workload_facts", dict.fromkeys)
     monkeypatch.setattr(survey, "why_no_cuda", lambda: "no driver")
-    monkeypatch.setattr(survey, "_together", lambda count: (f"NCCL of {count}", True))
+    monkeypatch.setattr(survey, "_nccl_and_peer_access", lambda count: (f"NCCL of {count}", True))
     found = survey_machine(["noop"], needs_cuda=needs_cuda)
     assert ("noop" in found.workloads) is workloads
     assert (found.nccl, found.peer_access) == (("NCCL of 2", True) if together else (None, None))
@@ -66,10 +66,10 @@ def test_gpus_reach_each_other_if_each_reaches_all(
     monkeypatch.setattr(torch.cuda, "can_device_access_peer", reach)
     monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 29, 1))
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
-    assert survey._together(3) == ("2.29.1", peer_access)
+    assert survey._nccl_and_peer_access(3) == ("2.29.1", peer_access)
     assert len(asked) == 6 or not peer_access
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
-    assert survey._together(2)[0] is None
+    assert survey._nccl_and_peer_access(2)[0] is None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,3 @@
-"""One convolution of a problem file: forward, one of two backward operations, or all three."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,7 @@
-"""The tutorial MNIST net, trained on real digits.
+"""The tutorial MNIST net, trained on 1,500 real digits; 297 others measure its accuracy.
 
 Net and optimiser are those of PyTorch's old basic MNIST example, with cross entropy and batches of 100. The
-digits are 8×8 images (see ../digits/README.md) scaled to 28×28; the net is trained on 1,500,
-and the others are held back to measure its accuracy.
+8×8 images (see ../digits/README.md) are scaled to 28×28.
 """
 
 import gzip
@@ -44,7 +43,6 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """Return the training digits and the 297 held-back ones, always in the same order."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]

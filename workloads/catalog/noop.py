@@ -1,5 +1,3 @@
-"""Touches the device and returns, to show the overhead of a trial."""
-
 import torch
 
 from cudnn_sweep.workloads.workload import Context, TimedStep, workload

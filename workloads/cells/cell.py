@@ -31,7 +31,6 @@ class Cell:
     gpu: str
     """Model of the GPU or, without CUDA, of the processor."""
     listed_shapes: tuple[ListedShape, ...] = ()
-    """The shapes of a regime that reads them from a file."""
     ranks: str = ONE_RANK
     """Number of processes that train together, each on its own GPU of one host, as `2_ranks`."""
     placement: str = ""
@@ -63,14 +62,14 @@ class Cell:
         return int(self.ranks.partition("_")[0])
 
     def shapes(self) -> ShapeRegime:
-        """Return the cell's regime. This imports a regime of the user's own: see `make_regime`."""
+        """Return the cell's regime. If it is the user's own, this imports it."""
         if self.listed_shapes:
             draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
             return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return False if new shapes never end, as far as known."""
+        """Return whether shapes repeat. A user's own regime, not imported here, is assumed to repeat them."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

@@ -139,7 +139,6 @@ class Config:
         return replace(self, **equal)
 
     def columns(self) -> dict[str, Any]:
-        """Return the settings' values, by the names of their columns in a record."""
         return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
 
     def identity(self) -> dict[str, Any]:

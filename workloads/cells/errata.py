@@ -55,7 +55,6 @@ class Rule:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return the rule that `text` spells. Raises ValueError."""
         match = RULE.fullmatch(text.strip())
         if match is None or (match["pin"] and match["knobs"]) or int(match["engine"]) >= ENGINES:
             raise ValueError(f"found {text.strip()[:60]!r}, allowed: {ALLOWED}")
@@ -118,12 +117,11 @@ class Rule:
 
 
 def rules_of(text: str | None) -> tuple[Rule, ...]:
-    """Return the rules that a config's text contains. Raises ValueError."""
     return tuple(map(Rule.of, text.split(","))) if text else ()
 
 
 def text_of(rules: Iterable[Rule]) -> str:
-    """Return the rules as a config's text: each one once, sorted; "" if there are none."""
+    """Return the distinct rules, sorted, as a config's text."""
     return ", ".join(sorted({str(rule) for rule in rules}))
 
 
@@ -224,6 +222,5 @@ def use_errata(text: str | None) -> None:
 
 
 def errata_in_force() -> str | None:
-    """Return the text of the rules that `use_errata` put in force; None: PyTorch's own alone."""
     file = os.environ.get(ERRATA_FILE)
     return None if file is None else text_of(read_file(Path(file)))

@@ -12,10 +12,7 @@ from cudnn_sweep.workloads.states.plain import Plain
 def execution_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, device: str, compiler: str | None
 ) -> str | None:
-    """Return why a config's execution cannot run a cell; None if it can, or if only a trial would show why not.
-
-    `compiler`: the machine's C++ compiler; None: the machine has none.
-    """
+    """Return why a config's execution cannot run a cell; None if it can, or if only a trial would show why not."""
     how, name = config.how, f"execution {config.execution}"
     if how.needs_cuda and device != "cuda":
         allowed = ", ".join(each for each, other in EXECUTIONS.items() if not other.needs_cuda)
@@ -41,7 +38,7 @@ def execution_fault(
 def ranks_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, gpus: int, machine: Environment
 ) -> str | None:
-    """Return why a cell's ranks cannot train it here; None if they can. `gpus`: how many GPUs this host has for them."""
+    """Return why a cell's ranks cannot train it here; None if they can. `gpus`: the host's GPUs for the sweep."""
     count = cell.rank_count
     if count == 1:
         return None

@@ -43,7 +43,7 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """Defaults of a regime's parameters, None for one without default. Of a workload: None."""
+    """Default of each parameter of a regime, None if the parameter has no default. None for a workload."""
     fault: str | None = None
     """Why no cell can use the workload or regime; None: cells can use it."""
     fails: bool = False
@@ -53,16 +53,14 @@ class WorkloadFacts:
 
 
 Facts = Mapping[str, WorkloadFacts]
-"""Facts of workloads and of a user's own regimes, by their names."""
 
 
 def without_missing(
     suite: SuiteSpec, facts: Facts, compiler: str | None
 ) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without models whose pip extra cannot be imported, and a fault for each name left out.
-    If `compiler` is None, also leave out configs that compile.
+    """Return the suite without models whose pip extra is missing and, if `compiler` is None, configs that compile.
 
-    If no cell would be left, the suite is returned as it is, without faults.
+    Also return the reason for each name left out. If no cell would be left, leave nothing out.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
@@ -88,7 +86,6 @@ def without_missing(
 def expand_cells(
     suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
 ) -> list[Cell]:
-    """Return the suite's distinct cells on one GPU model. Raises WorkloadError for an unknown name or combination."""
     return list({cell.cell_id: cell for _, cell in _cells(suite, facts, device, gpu)}.values())
 
 
@@ -107,7 +104,6 @@ def configs_of_cells(
 def _cells(
     suite: SuiteSpec, facts: Facts, device: str, gpu: str
 ) -> Iterator[tuple[CellAxes, Cell]]:
-    """Yield each cell with the entry of the suite that it comes from. Raises CellsError with the entry's number."""
     own = {name: spec.problem(name) for name, spec in suite.problems.items()}
     for number, axes in enumerate(suite.cells):
         try:
@@ -140,7 +136,7 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
     state = _state(workload, traits, direction, chosen.pop("state"))
     cell = Cell(
         workload=workload,
-        problem=problem and problem.with_batch(shape[0]),
+        problem=problem and replace(problem, input_shape=shape),
         model=_model(workload, traits, axes.model),
         direction=direction,
         input_shape=shape,
@@ -158,10 +154,7 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last only by strides (before schema 3 it was not).
-
-    A network has such a convolution if `traits.by_strides`, or if its input has one channel or one pixel.
-    """
+    """Return whether a convolution is channels_last by its strides alone, as with one channel or one pixel."""
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (
         traits.by_strides or all(map(has_one_order, tensors))
@@ -231,8 +224,6 @@ def _direction(workload: str, traits: WorkloadFacts, name: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
-    """The regime of a cell, with its parameters."""
-
     name: str
     parameters: dict[str, float]
     varies: set[str]
@@ -284,7 +275,6 @@ def _suiting_regime(
 
 
 def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
-    """Return the rule that `choice`, a suite's `regime`, means. Raises WorkloadError for an unknown rule."""
     if isinstance(choice, ListedChoice):
         spec, listed = choice.listed, choice.listed.rule(base)
         numbers = listed.parameters()
@@ -300,7 +290,6 @@ def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
 
 
 def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _Rule:
-    """Return a rule of the user's own. Raises WorkloadError for unknown or missing parameters."""
     wanted = traits.regime_parameters
     if wanted is None:
         raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
@@ -314,7 +303,6 @@ def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _R
 
 
 def _check_shapes(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -> None:
-    """Raise WorkloadError if the rule does not suit `base`, or makes an input too small for the problem's filters."""
     for shape in rule.period(base) or islice(rule.stream(base), OPEN_SHAPES_CHECKED):
         if problem is not None and min(problem.output_shape(shape)) < 1:
             raise WorkloadError(

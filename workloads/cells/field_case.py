@@ -24,7 +24,7 @@ SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSide:
-    """One side of a case: baseline or candidate. A case of kind `bound` has the baseline alone."""
+    """The baseline or the candidate of a case."""
 
     workload: str
     """conv, or a model's import path."""
@@ -80,7 +80,6 @@ class FieldCase:
         return self.operation not in OPERATIONS
 
     def sides(self) -> tuple[CaseSide, ...]:
-        """Return the baseline and the candidate; a case of kind `bound` has the baseline alone."""
         name = f"field/{self.id}"
         baseline = self._side({}, name)
         if self.kind == "bound":
@@ -116,7 +115,6 @@ class FieldCase:
 
 @cache
 def load_field_cases() -> dict[str, FieldCase]:
-    """Return all cases of all files, by id."""
     tables = sorted(FIELD.iterdir(), key=lambda file: file.name)
     lines = (csv.DictReader(table.read_text(encoding="utf-8").splitlines()) for table in tables)
     cases = [FieldCase(**row) for rows in lines for row in rows]
@@ -160,5 +158,5 @@ def _spec_of(problem: ConvProblem) -> ProblemSpec:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return a text such as `groups=4 bias=no` as values by key."""
+    """Parse a text such as `groups=4 bias=no`."""
     return dict(word.split("=") for word in text.split())

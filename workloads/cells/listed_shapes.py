@@ -83,7 +83,6 @@ class ListedSpec(BaseModel):
 
     @property
     def name(self) -> str:
-        """The regime's name in plans and records."""
         return f"{Listed.name} {self.file}"
 
     @property
@@ -92,10 +91,7 @@ class ListedSpec(BaseModel):
         return {"batch" if name == "batch" else "space" for name in names}
 
     def rule(self, base: Shape) -> Listed:
-        """Return the regime of the file's shapes; sizes for which the file has no column are those of `base`.
-
-        Raises WorkloadError if the file's spatial dimensions are not those of `base`.
-        """
+        """Return the regime of the file's shapes. Sizes without a column are those of `base`."""
         space = [name for name in self.rows[0] if name not in ("batch", COUNT)]
         if space and set(space) != set(space_names(base)):
             raise WorkloadError(
@@ -120,7 +116,6 @@ class ListedChoice(BaseModel):
 
 
 def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
-    """Return the rows of `file`. Raises ValueError with the line, what was found there and what is allowed."""
     path = folder / file
     try:
         with path.open("rb") as stream:

@@ -64,8 +64,6 @@ class MeasureSpec(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialRequest:
-    """What a fresh process needs to run one trial."""
-
     cell: Cell
     config: Config
     measure: MeasureSpec

@@ -39,7 +39,6 @@ Batch = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 def _read_sizes(text: object) -> Shape:
-    """Return the sizes that `text` gives: `8x3x224x224`, or a single size, which YAML reads as an integer."""
     if isinstance(text, str | int) and not isinstance(text, bool):
         return parse_sizes(str(text))
     raise ValueError(f"expected sizes such as 8x3x224x224, found {text!r}")
@@ -77,7 +76,6 @@ def _with_batch(sizes: Shape) -> Shape:
 
 
 def _read_ranks(given: Any) -> Any:
-    """Return a number of ranks, given as 2 or `2_ranks`, as the text that results show: `2_ranks`."""
     match = re.fullmatch(r"([1-9]\d?)(_ranks?)?", str(given))
     if match is None or isinstance(given, bool):
         raise ValueError(f"found {given!r}, allowed: a number of GPUs from 1 to 99")
@@ -92,7 +90,6 @@ RankCount = Annotated[
 
 
 def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
-    """Return `inputs`, each of which makes a cell. Raises ValueError unless all have equally many sizes."""
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
@@ -175,7 +172,6 @@ class ProblemSpec(BaseModel):
         return given
 
     def problem(self, name: str) -> ConvProblem:
-        """Return the problem. Raises WorkloadError for sizes that do not fit together."""
         given = dict(self)
         shape, kernel = given.pop("input"), given.pop("kernel")
         return ConvProblem(name=name, input_shape=shape, kernel_size=kernel, **given)
@@ -246,7 +242,6 @@ class CellAxes(BaseModel):
     contain has the configs of all of them."""
 
     def values_on(self, device: str) -> dict[str, list[Any]]:
-        """Return the values of each axis on `cuda` or `cpu`, by the axis's key."""
         chosen = {
             name: getattr(value, device)
             if isinstance(value, BatchByDevice | PrecisionByDevice)
@@ -284,7 +279,6 @@ class UntilDecided(BaseModel):
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Numbers of blocks after which a cell may be decided."""
         return (*(look for look in LOOKS if look < self.at_most), self.at_most)
 
     @property
@@ -387,7 +381,6 @@ class SuiteSpec(BaseModel):
         return isinstance(self.replicates, UntilDecided) and self.replicates.is_race
 
     def on(self, device: str) -> "SuiteSpec":
-        """Return the suite as it runs on `device`: `cuda`, or `cpu` with the keys of `without_gpu`."""
         if device == "cuda":
             return self
         changes = {key: value for key, value in self.without_gpu if value is not None}
@@ -396,7 +389,6 @@ class SuiteSpec(BaseModel):
         return self.model_copy(update=changes)
 
     def with_blocks(self, default: Replicates) -> "SuiteSpec":
-        """Return the suite with `replicates` set to `default` if the suite does not set that key."""
         return self if self.replicates else self.model_copy(update={"replicates": default})
 
 
@@ -419,7 +411,6 @@ def too_many_trials(trials: int) -> str | None:
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    """Return the names that planning looks up: a suite's workloads, models, and the user's own regimes."""
     names = (
         name for axes in suite.cells for name in (*as_list(axes.workload), *_own_regimes(axes))
     )
@@ -434,5 +425,4 @@ def _own_regimes(axes: CellAxes) -> Iterator[str]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return an axis's value or values as a list; pydantic has checked their types."""
     return value if isinstance(value, list) else [value]

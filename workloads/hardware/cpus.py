@@ -11,7 +11,6 @@ NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
-    """Return how many CPUs this process can keep busy; under a quota it may see more CPUs."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
 
@@ -35,7 +34,6 @@ def _limits(system: Path, ours: Path) -> Iterator[float]:
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file that the kernel provides; no text if the file cannot be read."""
     try:
         return file.read_text()
     except OSError:

@@ -51,7 +51,6 @@ def graph_nodes(graph: int) -> list[GraphNode]:
 
 
 def count_captured(stream: int) -> int:
-    """Return how many nodes are captured on this stream so far."""
     status, graph = ctypes.c_int(), ctypes.c_void_p()
     _call("cuStreamGetCaptureInfo_v2", stream, byref(status), None, byref(graph), None, None)
     return _count(graph.value) if graph.value else 0
@@ -63,7 +62,6 @@ def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
 
 
 def allocate(size_bytes: int) -> int:
-    """Allocate memory on the current device and return its address. Raises DriverError."""
     address = ctypes.c_uint64()
     _call("cuMemAlloc_v2", byref(address), size_bytes)
     return address.value

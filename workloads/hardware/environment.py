@@ -4,7 +4,6 @@ import os
 import platform
 import socket
 import subprocess
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,7 +56,7 @@ class Environment:
         return content_hash({name: values[name] for name in names})
 
 
-def capture_environment(variables: Mapping[str, str] = os.environ) -> Environment:
+def capture_environment() -> Environment:
     """Return the environment of this process, with its first GPU or else its CPU.
 
     SWEEP_VERSION and SWEEP_COMMIT, if set, are version and commit, for code that is not installed or not in git.
@@ -68,7 +67,7 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
     from cudnn_sweep.workloads.hardware.gpu import read_gpu
 
     cuda = torch.cuda.is_available()
-    gpu = read_gpu() if cuda else {"gpu": variables.get("SWEEP_FAKE_GPU") or processor()}
+    gpu = read_gpu() if cuda else {"gpu": os.environ.get("SWEEP_FAKE_GPU") or processor()}
     return Environment(
         device="cuda" if cuda else "cpu",
         **gpu,
@@ -81,8 +80,8 @@ def capture_environment(variables: Mapping[str, str] = os.environ) -> Environmen
         host=host_name(),
         cpu_model=processor(),
         cpu_cores=usable_cpus(),
-        version=variables.get("SWEEP_VERSION") or our_version(),
-        commit=variables.get("SWEEP_COMMIT") or our_commit(),
+        version=os.environ.get("SWEEP_VERSION") or our_version(),
+        commit=os.environ.get("SWEEP_COMMIT") or our_commit(),
     )
 
 
@@ -92,18 +91,15 @@ def host_name() -> str:
     return f"{socket.gethostname()}{boot}"
 
 
-def triton_version() -> str | None:
+def installed_version(package: str) -> str | None:
     try:
-        return version("triton")
+        return version(package)
     except PackageNotFoundError:
         return None
 
 
 def our_version() -> str:
-    try:
-        return version("cudnn-sweep")
-    except PackageNotFoundError:
-        return "unknown"
+    return installed_version("cudnn-sweep") or "unknown"
 
 
 def our_commit() -> str | None:

@@ -1,7 +1,6 @@
 """The GPUs, or slices of them, that this process may use, by CUDA and NVML."""
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import pynvml
@@ -31,28 +30,28 @@ def read_gpu() -> dict[str, Any]:
     }
 
 
-def seen_gpus(variables: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+def seen_gpus() -> list[tuple[str, str]]:
     """Return model and UUID of each GPU or slice for trials, even slices that CUDA omits."""
     if not torch.cuda.is_available():
         return []
-    first = gpu_uuid(0, variables)
+    first = gpu_uuid(0)
     if first.startswith("MIG-"):
-        slices = chosen_slices(variables.get(VISIBLE), listed_gpus())
+        slices = chosen_slices(os.environ.get(VISIBLE), listed_gpus())
         if slices:
             return [(gpu.name, gpu.uuid) for gpu in slices]
     # counted after `gpu_uuid` started CUDA: earlier, torch also counts sliced GPUs that CUDA hides
     indexes = range(torch.cuda.device_count())
-    return [(torch.cuda.get_device_name(index), gpu_uuid(index, variables)) for index in indexes]
+    return [(torch.cuda.get_device_name(index), gpu_uuid(index)) for index in indexes]
 
 
-def gpu_uuid(index: int, variables: Mapping[str, str] = os.environ) -> str:
+def gpu_uuid(index: int) -> str:
     """Return a GPU's UUID as in NVML; CUDA omits the prefix and may give a slice the UUID of its GPU."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")
     if whole.answers and not whole.is_sliced:
         return f"GPU-{uuid}"
-    of_slice = uuid_of_slice(uuid, variables.get(VISIBLE), listed_gpus())
+    of_slice = uuid_of_slice(uuid, os.environ.get(VISIBLE), listed_gpus())
     return of_slice or (f"MIG-{uuid}" if MIG in properties.name else f"GPU-{uuid}")
 
 

@@ -92,7 +92,6 @@ def _on_card(index: int) -> Iterator[ListedGpu]:
 
 
 def is_sliced(whole: Any) -> bool:
-    """Return whether `whole`, NVML's handle of a GPU, is cut into slices."""
     try:
         present, _pending = pynvml.nvmlDeviceGetMigMode(whole)
     except pynvml.NVMLError:  # most GPUs cannot be sliced

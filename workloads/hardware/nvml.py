@@ -50,7 +50,6 @@ class NvmlGpu:
 
     @property
     def is_sliced(self) -> bool:
-        """Whether the GPU is cut into slices."""
         return self.answers and is_sliced(self._handle)
 
     def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
@@ -71,7 +70,6 @@ class NvmlMonitor:
     source: MonitorKind = "nvml"
 
     def __init__(self, gpu: NvmlGpu, our_pids: Collection[int] | None = None) -> None:
-        """Watch a GPU. `our_pids`: our processes that use the GPU; None: this process alone."""
         self._gpu = gpu
         self.max_sm_clock_mhz: int | None = gpu.ask_whole(
             pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM

@@ -70,7 +70,6 @@ def _device_s(run: Callable[[], object], calls: int, device: Device) -> float:
 
 @contextmanager
 def _matmul_precision(wanted: str) -> Iterator[None]:
-    """Give matrix products in the `with` block the precision `wanted`; by default they do not use TF32."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = wanted

@@ -44,10 +44,12 @@ class CapturedStep:
 
     def __call__(self, inputs: Any) -> Any:
         leaves, spec = tree_flatten(inputs)
-        key = (str(spec), *map(_kind, leaves))
+        key = (str(spec), *map(_key_of, leaves))
         captured = self._graphs.get(key)
         if captured is None:
-            return self._meet(key, tree_unflatten([_copied(leaf) for leaf in leaves], spec))
+            return self._run_and_capture(
+                key, tree_unflatten([_copied(leaf) for leaf in leaves], spec)
+            )
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
             for own, its in zip(captured.inputs, given, strict=True):
@@ -57,11 +59,10 @@ class CapturedStep:
         return captured.result
 
     def note_shape(self, ran: Ran) -> None:
-        """Note the time of the captures since the previous shape."""
         ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._capture_s * 1e3]
         self._capture_s = 0.0
 
-    def _meet(self, key: tuple[Any, ...], inputs: Any) -> Any:
+    def _run_and_capture(self, key: tuple[Any, ...], inputs: Any) -> Any:
         """Run and capture a step at a new `key`; return its result. Raises WorkloadError if no graph can hold it."""
         run: Callable[[], Any] = partial(self._step.run, inputs)
         first, results = _without_graph(run()), list[Any]()
@@ -95,8 +96,7 @@ def executed(step: TimedStep, execution: str) -> TimedStep:
     return step
 
 
-def _kind(leaf: Any) -> Any:
-    """Return the leaf's part of a graph's key. Raises WorkloadError for a value that cannot be hashed."""
+def _key_of(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         return leaf.shape, leaf.stride(), leaf.dtype
     if not isinstance(leaf, Hashable):

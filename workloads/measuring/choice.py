@@ -30,7 +30,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
     capture,
     check_capturable,
     profiled_kernels,
-    replay_ms,
+    queued_ms,
 )
 from cudnn_sweep.workloads.measuring.layout_watch import LayoutWatch
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
@@ -99,7 +99,6 @@ def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
 
 
 def as_written(step: TimedStep) -> Callable[[Any], Any]:
-    """Return the function that runs `step` so that its operations can be seen: `as_written`, or else `run`."""
     return step.as_written or step.run
 
 
@@ -176,14 +175,14 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
     """Return the median time of replays with `nodes` minus the median without; both kinds alternate."""
     if not nodes:
         return 0.0
-    replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / replay_ms(graph, 1)[0])))
+    replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / queued_ms(graph.replay, 1)[0])))
     executable = graph.raw_cuda_graph_exec()
     durations: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(ROUNDS):
         for enabled in (False, True):
             for node in nodes:
                 set_enabled(executable, node, enabled)
-            durations[enabled] += replay_ms(graph, 1 + replays)[1:]
+            durations[enabled] += queued_ms(graph.replay, 1 + replays)[1:]
     return median(durations[True]) - median(durations[False])
 
 

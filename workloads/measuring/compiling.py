@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from cudnn_sweep.workloads.errors import WorkloadError
-from cudnn_sweep.workloads.hardware.environment import triton_version
+from cudnn_sweep.workloads.hardware.environment import installed_version
 from cudnn_sweep.workloads.records.measured import Ran
 
 ENDING_S = 1.0  # for a thread that reads from a compiler's process
@@ -51,7 +51,6 @@ class CompileWatch:
         self._seconds += perf_counter() - self._began
 
     def note_shape(self, ran: Ran) -> None:
-        """Note number and time of the compilations since the previous shape."""
         ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._seconds * 1e3]
         ran.cold_compiles = [*(ran.cold_compiles or ()), self._compiles]
         self._seconds, self._compiles = 0.0, 0
@@ -62,7 +61,7 @@ class CompileWatch:
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
         breaks = (reason.strip().splitlines() for reason in counted["graph_break"])
         ran.graph_breaks = sorted({(lines or ["unknown"])[0] for lines in breaks})
-        ran.triton = triton_version()
+        ran.triton = installed_version("triton")
         skipped = counted["inductor"]["cudagraph_skips"]
         ran.fallbacks = [
             *["torch.compile compiled nothing"] * (not ran.compiled_graphs),

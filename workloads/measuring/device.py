@@ -35,7 +35,6 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
-        """Return the free and the total bytes of the device; both are None on a CPU."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:

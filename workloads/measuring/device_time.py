@@ -16,7 +16,6 @@ from cudnn_sweep.workloads.measuring.warm_up import warm_up
 
 Graph = torch.cuda.CUDAGraph
 
-
 HEAD_START_CYCLES = 200_000  # 0.1 ms at 1980 MHz: to queue a replay takes 10 µs
 GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of it
 MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
@@ -62,11 +61,6 @@ def check_capturable(run: Callable[[], object]) -> None:
             torch.cuda.set_sync_debug_mode("default")
     if any("synchronizing CUDA operation" in str(warning.message) for warning in seen):
         raise CannotCapture("the step waits for the device, as .item() does")
-
-
-def replay_ms(graph: Graph, replays: int) -> list[float]:
-    """Return the device time of each of `replays` replays of the graph, run back to back."""
-    return queued_ms(graph.replay, replays)
 
 
 def queued_ms(launch: Step, count: int) -> list[float]:
@@ -117,17 +111,14 @@ class Replays:
     """A graph that runs `steps` in rounds. Each step finds the L2 cache as the step before left it."""
 
     source = "graph"
-    """Source of the device times, as the results name it."""
 
     def __init__(self, steps: list[Step]) -> None:
-        """Capture the graph. Raises CannotCapture."""
         graph, rounds = _long_graph(steps)
         self._launch: Step = graph.replay
         self.calls = rounds * len(steps)
         """Number of steps in one replay."""
 
     def run(self, count: int) -> float:
-        """Replay the graph `count` times and return the seconds on the device."""
         return sum(queued_ms(self._launch, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
@@ -151,7 +142,6 @@ class OwnReplays(Replays):
 
 
 def replays_of_batch(replay_s: float) -> int:
-    """Return how many replays of `replay_s` seconds make a batch, synchronised at its end."""
     return max(1, round(BATCH_S / replay_s))
 
 
@@ -227,7 +217,7 @@ def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
 
     once = rounds_of(1)
     graph = capture(once, after=once)
-    rounds = min(round(GRAPH_MS / min(replay_ms(graph, 3))), MAX_CALLS // len(steps))
+    rounds = min(round(GRAPH_MS / min(queued_ms(graph.replay, 3))), MAX_CALLS // len(steps))
     if rounds <= 1:
         return graph, 1
     del graph  # frees its memory for the longer graph

@@ -77,7 +77,6 @@ class Operation:
         )
 
     def timed_plans(self) -> list[TimedPlan]:
-        """Return the distinct plans in the order in which PyTorch tried them, each with its time, if it was timed."""
         engines = dict.fromkeys(plan.engine for plan in self.plans)
         return [TimedPlan(engine=engine, ms=self.timed_ms.get(engine)) for engine in engines]
 
@@ -142,7 +141,7 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
 
 
 def read_log(text: str) -> list[Operation]:
-    """Return the log's operations that have plans, in its order: one for each first call at a shape."""
+    """Return the operations of a log, without those that have no plan."""
     operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):

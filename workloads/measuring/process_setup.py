@@ -38,7 +38,7 @@ def use_compute_cache(folder: Path, measured: Measurement) -> None:
 
 
 def count_compiled(folder: Path) -> int:
-    """Count the files in which CUDA keeps compiled kernels; its index and torch.compile's files are left out."""
+    """Count CUDA's files of compiled kernels, without its index and torch.compile's files."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != "index")
     return sum(COMPILED not in file.parts for file in files)
 

@@ -30,7 +30,6 @@ class Ranks:
     """One rank's view of its trial: its number, and its links to the other ranks."""
 
     rank: int
-    """Number of this process's rank."""
     links: list[Connection]
     """At rank 0: connections to ranks 1, 2, ... in this order. At any other rank: one connection, to rank 0."""
     store: int

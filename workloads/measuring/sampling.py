@@ -29,8 +29,7 @@ class Sampled:
         return median(self.samples_ms)
 
     def quantile_ms(self, share: float) -> float:
-        last = len(self.samples_ms) - 1
-        return float(np.interp(share * last, range(last + 1), sorted(self.samples_ms)))
+        return float(np.quantile(self.samples_ms, share))
 
     @property
     def error(self) -> float | None:

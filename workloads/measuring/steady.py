@@ -39,8 +39,6 @@ LAUNCH_BOUND = 1.1  # wall time / device time: above it, the device waits in a t
 
 
 class Loop:
-    """A step in a loop over prepared inputs."""
-
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
     ) -> None:
@@ -65,7 +63,6 @@ class Loop:
         return now() - began
 
     def busy_cpus(self) -> float:
-        """Return how many CPUs this process keeps busy while the loop runs."""
         began, cpu_began = now(), process_time()
         while now() - began < GROUP_S:
             self.run(1)
@@ -80,7 +77,6 @@ class Loop:
 
 
 def periods_of_group(round_s: float, spec: MeasureSpec, group_s: float = GROUP_S) -> int:
-    """Return how many periods, of `round_s` seconds each, are timed together as one group."""
     affordable = spec.steady_budget_s / MIN_SAMPLES / round_s
     wanted = max(group_s / round_s, LEAST_PERIODS)
     return max(1, math.ceil(min(wanted, affordable)))
@@ -97,26 +93,6 @@ def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Teleme
         return [elapsed_s * 1e3 / size]
 
     return sample(take, iterations=size, budget_s=spec.steady_budget_s, error=spec.steady_error)
-
-
-def time_open(
-    step: TimedStep, shapes: list[Shape], spec: MeasureSpec, device: Device, telemetry: Telemetry
-) -> tuple[Sampled, Any]:
-    """Time each step as its shape arrives, searches included; making the input is not timed."""
-    samples: list[float] = []
-    began = now()
-    for shape in shapes:
-        inputs = step.prepare(shape)
-        device.synchronise()
-        call_began = now()
-        result = step.run(inputs)
-        device.synchronise()
-        samples.append((now() - call_began) * 1e3)
-        telemetry.note()
-        if now() - began > spec.open_budget_s:
-            break
-    stop = "horizon" if len(samples) == len(shapes) else "budget"
-    return Sampled(samples_ms=samples, iterations=len(samples), stop=stop), result
 
 
 def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[Any]:
@@ -157,15 +133,27 @@ def measure_open(
     telemetry: Telemetry,
     measured: Measurement,
 ) -> None:
-    """Time a loop in which new shapes keep arriving. Device time is not measured: it would include searches."""
+    """Time each step, not the making of its input, as new shapes arrive; a time includes the shape's search."""
     measured.loop_kind = "open"
     device.forget_peak()
     telemetry.begin()
-    timed, result = time_open(step, shapes, spec, device, telemetry)
+    samples: list[float] = []
+    began = now()
+    for shape in shapes:
+        inputs = step.prepare(shape)
+        device.synchronise()
+        call_began = now()
+        result = step.run(inputs)
+        device.synchronise()
+        samples.append((now() - call_began) * 1e3)
+        telemetry.note()
+        if now() - began > spec.open_budget_s:
+            break
     telemetry.end()
     device.note_memory(measured.memory, "steady_{}_bytes")
-    note_samples(timed, measured.wall)
-    measured.wall.steady_wall_ms = fmean(timed.samples_ms)
+    stop = "horizon" if len(samples) == len(shapes) else "budget"
+    note_samples(Sampled(samples_ms=samples, iterations=len(samples), stop=stop), measured.wall)
+    measured.wall.steady_wall_ms = fmean(samples)
     measured.wall.steady_wall_error = None  # shapes differ from step to step: nothing is repeated
     measured.device.steady_device_note = "open loop: device time would include searches"
     measured.loss_last = loss_of(result)
@@ -220,7 +208,6 @@ def note_launch_bound(measured: Measurement) -> None:
 
 
 def note_warm_up(warm: WarmUp, spec: MeasureSpec, wall: SteadyWall) -> None:
-    """Note how long the warm-up took and whether it settled, which is unknown if `warmup_s` is 0."""
     wall.warmup_s = warm.seconds
     wall.warmup_settled = warm.settled if spec.warmup_s > 0 else None
 

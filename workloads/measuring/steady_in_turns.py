@@ -5,6 +5,7 @@ A lasting change of the host then affects every process of a block, not only tho
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
@@ -50,25 +51,23 @@ def measure_in_turns(
         _confine(everywhere)
 
 
+@dataclass
 class SteadyInTurns:
     """Measures a closed loop's steady state, one turn at a time."""
 
-    def __init__(
-        self, loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
-    ) -> None:
-        self._loop = loop
-        self._spec = spec
-        self._telemetry = telemetry
-        self._measured = measured
-        self._warming: WarmUp | None = None
-        self._wall: list[float] = []
-        self._wall_rounds: list[int] = []
-        self._wall_steps = 0
-        self._replays: Replays | None = None
-        self._replays_warming: WarmUp | None = None
-        self._device: list[float] = []
-        self._device_rounds: list[int] = []
-        self._device_steps = 0
+    _loop: Loop
+    _spec: MeasureSpec
+    _telemetry: Telemetry
+    _measured: Measurement
+    _warming: WarmUp | None = None
+    _wall: list[float] = field(default_factory=list)
+    _wall_rounds: list[int] = field(default_factory=list)
+    _wall_steps: int = 0
+    _replays: Replays | None = None
+    _replays_warming: WarmUp | None = None
+    _device: list[float] = field(default_factory=list)
+    _device_rounds: list[int] = field(default_factory=list)
+    _device_steps: int = 0
 
     def take(self, turn: Turn) -> Said:
         if turn.stage == "warm_up":
@@ -83,7 +82,6 @@ class SteadyInTurns:
         if turn.stage == "device_warm_up":
             self._replays_warming = self._warm_up(self._replays_warming, self._replays.run)
             return Said(pid=os.getpid(), settled=self._replays_warming.settled)
-        assert turn.stage == "device", turn.stage
         return Said(pid=os.getpid(), ms=self._time_replays(self._replays, turn.round))
 
     def close(self, stopped: str | None) -> None:

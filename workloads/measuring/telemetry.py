@@ -41,7 +41,6 @@ class Telemetry:
         self._loop_mj: int | None = None
 
     def besides(self, pids: Iterable[int]) -> None:
-        """Count these processes as ours, so that no reading reports them as somebody else's."""
         if self._monitor is not None:
             self._monitor.know(pids)
 
@@ -61,7 +60,6 @@ class Telemetry:
             self._read_at = self._now()
 
     def clock_mhz(self) -> int | None:
-        """Return the current SM clock, for a warm-up; it is not kept as a reading."""
         return self._monitor.read().sm_clock_mhz if self._monitor is not None else None
 
     def end(self) -> None:

@@ -13,8 +13,6 @@ Direction = Literal["training", "inference"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceRequest:
-    """Request to trace one forward pass of a model at one input shape."""
-
     model: str
     """`package.module:name` or `folder/file.py:name` of a torch.nn.Module, class or factory."""
     input: Shape
@@ -101,7 +99,6 @@ class Trace:
     convolutions: list[TracedConvolution]
     """Distinct convolutions, in the order of their first calls."""
     operations: list[TracedOperation]
-    """The operations of the pass, in order."""
     on_gpu: bool
 
     @property

@@ -5,7 +5,7 @@ import os
 import resource
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +19,7 @@ from torch._guards import TracingContext
 from torch.utils._pytree import tree_leaves
 
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.measurement import Measurement, TrialRequest
+from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.differentiable import around_autograd
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_state import state_type
@@ -90,14 +90,16 @@ def run_trial(
         baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
     try:
         with _phase(measured, "build"):
-            arriving = cell.shapes().stream(cell.input_shape)
+            regime = cell.shapes()
+            arriving, period = regime.stream(cell.input_shape), regime.period(cell.input_shape)
             step = executed(workload.step(context), context.execution)
     finally:  # also if building fails: an edit of the code may be the reason
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
     disk = compiling.naming_a_full_disk(request.compute_cache) if compiling else nullcontext()
     with _phase(measured, "cold"), disk:
-        _measure_cold(request, _checking_shapes(step), arriving, device, measured, compiling)
+        checked = _checking_shapes(step)
+        _measure_cold(request.measure, checked, arriving, period, device, measured, compiling)
     context.check_in_force()
     if compiling is not None:
         compiling.note(measured.ran)
@@ -107,11 +109,12 @@ def run_trial(
     with _phase(measured, "calibration"):
         if request.measure.calibrate:
             measured.calibration = calibrate(device, context.precision)
-    is_closed = _is_closed(cell, measured)
-    unchanged = compiling.nothing_more() if compiling and is_closed else nullcontext()
+    if measured.distinct_shapes != measured.regime_shapes:
+        period = None  # the loop is open: not all shapes were called cold
+    unchanged = compiling.nothing_more() if compiling and period else nullcontext()
     with _phase(measured, "steady", baton), unchanged:
         took_turns = _measure_steady(
-            request, workload, step, arriving, device, telemetry, measured, baton
+            request, workload, step, arriving, period, device, telemetry, measured, baton
         )
     if isinstance(step.run, CapturedStep):
         measured.ran.graph_replays = step.run.replays
@@ -172,7 +175,6 @@ def _of_rank(ranks: Ranks, gpu_uuid: str | None, measured: Measurement) -> RankR
 
 
 def _check_ran(step: TimedStep, cell: Cell) -> None:
-    """Raise WorkloadError if the step runs no operation."""
     inputs = step.prepare(cell.input_shape)
     with StepWatch(lambda: 0) as watch:
         as_written(step)(inputs)
@@ -183,16 +185,16 @@ def _check_ran(step: TimedStep, cell: Cell) -> None:
 
 
 def _measure_cold(
-    request: TrialRequest,
+    spec: MeasureSpec,
     step: TimedStep,
     arriving: Iterator[Shape],
+    period: Sequence[Shape] | None,
     device: Device,
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
     """Time the first calls at each distinct shape, or at a few if new shapes never end, within a budget."""
-    cell, spec, memory = request.cell, request.measure, measured.memory
-    period = cell.shapes().period(cell.input_shape)
+    memory = measured.memory
     if period is None:
         unseen = islice(arriving, spec.open_cold_shapes)
     else:
@@ -284,18 +286,18 @@ def _measure_steady(
     workload: Workload,
     step: TimedStep,
     arriving: Iterator[Shape],
+    period: tuple[Shape, ...] | None,
     device: Device,
     telemetry: Telemetry,
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the loop: closed if the cold part called all shapes, else open. Return whether the process took turns."""
-    cell, spec = request.cell, request.measure
-    period = cell.shapes().period(cell.input_shape)
+    """Time the loop, an open one if `period` is None. Return whether the process took turns."""
+    spec = request.measure
     try:
-        if period is not None and _is_closed(cell, measured):
+        if period is not None:
             loop = Loop(step, period, workload.batches, device)
-            turn = baton.pass_on(_ready(cell, loop)) if baton else Turn(stage="alone")
+            turn = baton.pass_on(_ready(request.cell, loop)) if baton else Turn(stage="alone")
             telemetry.besides(turn.beside)
             if baton is not None and turn.stage != "alone":
                 measure_in_turns(loop, spec, telemetry, measured, baton, turn)
@@ -312,12 +314,6 @@ def _measure_steady(
     finally:
         measured.telemetry = telemetry.summary(measured.wall.steady_iterations)
     return False
-
-
-def _is_closed(cell: Cell, measured: Measurement) -> bool:
-    """Return whether the loop's shapes end and the cold part called all of them."""
-    period = cell.shapes().period(cell.input_shape)
-    return period is not None and measured.distinct_shapes == measured.regime_shapes
 
 
 def _ready(cell: Cell, loop: Loop) -> Said:

@@ -44,11 +44,9 @@ class Said:
     free_bytes: int | None = None
     """Device memory that is free after all shapes were called."""
     total_bytes: int | None = None
-    """All memory of the device, free or not."""
     one_time_s: float = 0.0
     """Seconds that the process spent on one-time costs, such as loading libraries."""
     busy_cpus: float = 0.0
-    """How many CPUs the process keeps busy while its loop runs."""
     settled: bool = True
     """Whether the warm-up may end."""
     captured: bool = False

@@ -61,7 +61,6 @@ class TensorSpec(BaseModel):
         return self
 
     def sizes(self, shape: Shape) -> Shape:
-        """Return the tensor's sizes when the input has `shape`. Raises WorkloadError for an unknown size name."""
         sizes = named_sizes(shape)
         for size in self.shape:
             if isinstance(size, str) and size not in sizes:
@@ -111,7 +110,6 @@ INPUTS: TypeAdapter[Inputs] = TypeAdapter(Inputs)
 
 
 def as_json(inputs: Inputs | None) -> JsonValue:
-    """Return the inputs in JSON, as a suite writes them, without keys that are not set."""
     if inputs is None:
         return None
     return INPUTS.dump_python(inputs, mode="json", exclude_none=True)  # type: ignore[no-any-return]
@@ -147,7 +145,6 @@ Called = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Called]:
-    """Return a function that makes a model's arguments for any input shape."""
     if isinstance(inputs, str):
         return _made_by(inputs, context)
     spec = INPUTS.validate_python(inputs)

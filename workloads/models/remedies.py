@@ -24,7 +24,7 @@ OWN_STEP = "a function calling the model's `training_step`, declared as `step(ba
 
 def remedy_of(error: BaseException, shape: Shape) -> str:
     """Return what to try against an error, in few words, or an empty text. `shape`: the input's."""
-    root = _root(error)
+    root = _root_cause(error)
     frames = [frame for frame, _ in traceback.walk_tb(root.__traceback__)]
     last, by_name = frames[-1], {frame.f_code.co_name: frame for frame in reversed(frames)}
     module, name, local = last.f_globals["__name__"], last.f_code.co_name, last.f_locals
@@ -38,20 +38,22 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
     if name == "_forward_unimplemented":
         return OWN_STEP if hasattr(local["self"], "training_step") else ""
     if name == "_call_impl" and isinstance(root, TypeError):
-        needed = _needed(local["self"].forward)
-        return f"--inputs '{_described(needed, shape)}'" if needed else ""
+        needed = _required_parameters(local["self"].forward)
+        return f"--inputs '{_inputs_option(needed, shape)}'" if needed else ""
     if name == "embedding" and local["input"].is_floating_point():
         owners = (frame.f_locals.get("self") for frame in frames)
         net = next(owner for owner in owners if isinstance(owner, nn.Module))
         ids = f"shape: [batch, length], dtype: int64, below: {local['weight'].shape[0]}"
-        return f"--inputs '{{{_needed(net.forward)[0]}: {{{ids}}}}}'"
+        return f"--inputs '{{{_required_parameters(net.forward)[0]}: {{{ids}}}}}'"
     values = by_name["backward"].f_locals.get("self") if "backward" in by_name else None
     if isinstance(values, torch.Tensor):
         detached = f"{INFERENCE}, or a --loss that depends on the weights"
         return "" if values.requires_grad else detached
     match _raised_by(root):
         case ast.Subscript(slice=ast.Constant(value=str(key))) if isinstance(root, IndexError):
-            return f"--inputs '[{_described([key], shape)}]', with every key that the model takes"
+            return (
+                f"--inputs '[{_inputs_option([key], shape)}]', with every key that the model takes"
+            )
     misfit = does_not_fit(root, shape)
     is_odd = misfit == JOINED and any(size % OFTEN for size in shape[2:])
     wanted = f"multiples of {OFTEN}" if is_odd else "other sizes"
@@ -60,7 +62,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
     """Describe sizes that do not fit, of a layer's input or of combined tensors; empty for other errors."""
-    root = _root(error)
+    root = _root_cause(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))
         if isinstance(layer, nn.Module) and isinstance(given, torch.Tensor):
@@ -96,26 +98,23 @@ def _arguments(source: Any, arguments: dict[str, Any]) -> str:
     for unknown in arguments.keys() - parameters.keys():
         like = get_close_matches(unknown, parameters, n=1)
         return f"--argument {like[0]}=... (found {unknown})" if like else ""
-    missing = [name for name in _needed(source) if name not in arguments]
+    missing = [name for name in _required_parameters(source) if name not in arguments]
     text = " ".join(f"--argument {name}=..." for name in missing)
     if isinstance(source, FunctionType) and len(missing) == 1:
         text += f"; to time it as a step, annotate `{missing[0]}: torch.Tensor`"
     return text
 
 
-def _needed(function: Any) -> list[str]:
-    """Return the names of the parameters that every call of a function must give."""
+def _required_parameters(function: Any) -> list[str]:
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind not in several]
 
 
-def _described(names: list[str], shape: Shape) -> str:
-    """Write a text for `--inputs` that gives each name a tensor of the input's sizes."""
+def _inputs_option(names: list[str], shape: Shape) -> str:
     sizes = ", ".join(named_sizes(shape))
     return "{" + ", ".join(f"{name}: {{shape: [{sizes}]}}" for name in names) + "}"
 
 
-def _root(error: BaseException) -> BaseException:
-    """Return the error at the end of the chain of causes."""
-    return error if error.__cause__ is None else _root(error.__cause__)
+def _root_cause(error: BaseException) -> BaseException:
+    return error if error.__cause__ is None else _root_cause(error.__cause__)

@@ -1,5 +1,3 @@
-"""Input sizes cycle through a fixed list, as in multi-scale training."""
-
 from dataclasses import dataclass
 
 from cudnn_sweep.workloads.parameters import number

@@ -1,5 +1,3 @@
-"""Every step has the same input shape."""
-
 from dataclasses import dataclass
 
 from cudnn_sweep.workloads.problem import Shape

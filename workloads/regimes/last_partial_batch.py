@@ -1,5 +1,3 @@
-"""Full batches, then the smaller batch that ends an epoch, over and over."""
-
 from dataclasses import dataclass
 
 from cudnn_sweep.workloads.errors import WorkloadError

@@ -1,5 +1,3 @@
-"""Multi-scale training: each of a few sizes is kept for some steps, in random order."""
-
 import random
 from dataclasses import dataclass
 

@@ -1,5 +1,3 @@
-"""Training batches, then evaluation batches of another size, over and over."""
-
 from dataclasses import dataclass
 
 from cudnn_sweep.workloads.errors import WorkloadError

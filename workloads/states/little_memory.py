@@ -1,5 +1,3 @@
-"""A step with little free GPU memory."""
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
@@ -57,7 +55,6 @@ class _Ballast:
         self._address: int | None = None
 
     def take(self) -> None:
-        """Allocate all free memory but `free_mib`. Raises WorkloadError if less than that is free."""
         torch.cuda.empty_cache()
         free_bytes, _ = torch.cuda.mem_get_info()
         pages = (free_bytes - self._free_mib * MIB) // PAGE_BYTES

@@ -1,5 +1,3 @@
-"""A step whose data is misaligned for vector loads and some kernels."""
-
 from dataclasses import dataclass, replace
 from typing import Any
 

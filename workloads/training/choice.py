@@ -81,7 +81,6 @@ OPTIMISERS = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop
 
 
 def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
-    """Find an optimiser and set its parameters. Raises WorkloadError for an unknown optimiser or parameter."""
     return make_from_parameters("optimiser", OPTIMISERS, name, parameters)
 
 
@@ -101,13 +100,11 @@ class ModelChoice:
     """How a model is made, fed and trained. Raises WorkloadError for an unknown loss, optimiser or parameter."""
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
-    """Keyword arguments of the class or function that makes the model."""
     inputs: JsonValue = None
     """The model's inputs, written as in a suite; None: one float tensor."""
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
-    """Parameters of the optimiser, in place of the defaults in its class above."""
     expect: Expect | None = field(default=None, compare=False)
     """Counts expected of the model, checked at its first call; no part of a cell."""
 

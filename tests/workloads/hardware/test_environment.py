@@ -18,7 +18,7 @@ def test_tritons_version_is_stored_and_leaves_the_softwares_hash(
     for found in ("3.5.0", "3.6.0"):
         monkeypatch.setattr(environment, "version", lambda name, found=found: found)
         monkeypatch.setenv("SWEEP_VERSION", "1")
-        assert environment.triton_version() == found
+        assert environment.installed_version("triton") == found
         hashes.append(replace(environment.capture_environment(), ray="2").software_hash)
     assert hashes[0] == hashes[1] and "triton" in Ran.__dataclass_fields__
 

@@ -19,7 +19,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
     capture,
     check_capturable,
     profiled_kernels,
-    replay_ms,
+    queued_ms,
     time_profiled,
     time_replays,
 )
@@ -125,7 +125,7 @@ def test_step_that_does_not_capture_leaves_the_process_as_it_was(gpu: Device, ca
     assert torch.randn(1000, device=gpu.torch).std() > 0.5
     assert 0 < (functional.dropout(numbers) == 0).sum() < 1000
     graph = capture(lambda: numbers * 2, after=lambda: numbers * 2)
-    assert replay_ms(graph, 1)[0] < 1.0
+    assert queued_ms(graph.replay, 1)[0] < 1.0
 
 
 def test_waiting_for_the_device_is_found_before_a_capture(gpu: Device) -> None:

@@ -100,12 +100,12 @@ def test_a_long_graph_fills_its_time_with_rounds(
         captures.append(len(ran) // steps)
         return SimpleNamespace(replay=None)
 
-    def replay_ms(_: Any, count: int) -> list[float]:
+    def queued_ms(_: Any, count: int) -> list[float]:
         assert count == 3
         return step_ms
 
     monkeypatch.setattr(device_time, "capture", capture)
-    monkeypatch.setattr(device_time, "replay_ms", replay_ms)
+    monkeypatch.setattr(device_time, "queued_ms", queued_ms)
     replays = Replays([lambda number=number: ran.append(number) for number in range(steps)])  # type: ignore[misc]
     assert captures == ([1] if rounds == 1 else [1, rounds])
     assert replays.calls == rounds * steps
@@ -235,7 +235,7 @@ def test_conversions_cost_what_replays_without_them_save(
     def enable(_: Any, node: Any, enabled: bool) -> None:
         on[0] = enabled
 
-    monkeypatch.setattr(choosing, "replay_ms", times)
+    monkeypatch.setattr(choosing, "queued_ms", times)
     monkeypatch.setattr(choosing, "set_enabled", enable)
     graph: Any = MagicMock()
     assert _saved_ms(graph, []) == 0.0

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from cudnn_sweep.workloads.cells.measurement import MeasureSpec
+from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.steady import Loop, time_closed, time_open
+from cudnn_sweep.workloads.measuring.steady import Loop, measure_open, time_closed
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.trial import split_call, time_cold
 from cudnn_sweep.workloads.measuring.warm_up import warm_up
@@ -84,10 +84,12 @@ def test_warm_up_gives_up_at_its_limit(sleeper: Sleeper) -> None:
 def test_open_loop_times_each_step_until_its_budget(sleeper: Sleeper) -> None:
     step, called = sleeper(lambda shape: 0.01)
     spec = MeasureSpec(open_budget_s=0.1)
-    timed, _ = time_open(step, [(size,) for size in range(1000)], spec, CPU, NOBODY)
-    assert timed.stop == "budget"
-    assert len(timed.samples_ms) == timed.iterations == len(called)
-    assert 5 <= timed.iterations <= 11
+    measured = Measurement()
+    measure_open(step, [(size,) for size in range(1000)], spec, CPU, NOBODY, measured)
+    wall = measured.wall
+    assert wall.steady_stop == "budget"
+    assert len(wall.steady_wall_samples_ms or ()) == wall.steady_iterations == len(called)
+    assert 5 <= len(called) <= 11
 
 
 def test_cold_part_calls_each_shape_twice(sleeper: Sleeper) -> None:
