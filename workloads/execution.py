@@ -2,11 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, WithJsonSchema
-
-from cudnn_sweep.workloads.errors import unknown
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,16 +31,4 @@ EXECUTIONS = {
     "max_autotune": Execution(compiled={"mode": "max-autotune"}, makes_graphs=True),
     "cuda_graph": Execution(captured=True),
 }
-
-
-def check_execution(name: str) -> str:
-    if name not in EXECUTIONS:
-        raise ValueError(str(unknown("execution", name, list(EXECUTIONS))))
-    return name
-
-
-ExecutionName = Annotated[
-    str,
-    AfterValidator(check_execution),
-    WithJsonSchema({"enum": list(EXECUTIONS), "type": "string"}),
-]
+ExecutionName = Literal["eager", "compile", "reduce_overhead", "max_autotune", "cuda_graph"]

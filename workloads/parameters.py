@@ -26,7 +26,6 @@ def number(default: float, **limits: float) -> Any:
 
 
 def check_limits(owner: str, made: Any) -> None:
-    """Raise WorkloadError if a field of the dataclass `made` is beyond its limits."""
     for parameter in fields(made):
         value, limits = getattr(made, parameter.name), parameter.metadata.items()
         if not all(LIMITS[kind][1](value, limit) for kind, limit in limits):

@@ -42,13 +42,12 @@ class ConvProblem:
         for name in SPATIAL:  # a single size applies to each dimension
             sizes = getattr(self, name) or (0,)
             object.__setattr__(self, name, sizes * spatial if len(sizes) == 1 else sizes)
-        if any(self.output_padding) and not self.transposed:
-            raise WorkloadError(f"problem {self.name}: output_padding requires `transposed`")
-        for name in SPATIAL:
-            if len(sizes := getattr(self, name)) != spatial:
+            if len(sizes) not in (1, spatial):
                 raise WorkloadError(
                     f"problem {self.name}: {name} {sizes} needs {spatial} sizes, one per dimension"
                 )
+        if any(self.output_padding) and not self.transposed:
+            raise WorkloadError(f"problem {self.name}: output_padding requires `transposed`")
         if self.input_shape[1] % self.groups or self.out_channels % self.groups:
             raise WorkloadError(
                 f"problem {self.name}: {self.groups} groups do not divide the channels"
@@ -135,5 +134,4 @@ def named_sizes(shape: Shape) -> dict[str, int]:
 
 
 def sizes_text(sizes: Shape) -> str:
-    """Write sizes as a text such as `8x3x224x224`, which `parse_sizes` reads."""
     return "x".join(map(str, sizes))

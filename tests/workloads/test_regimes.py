@@ -103,5 +103,5 @@ def test_an_open_loop_needs_a_thousand_sizes() -> None:
 def test_a_single_multiple_is_no_loop_of_fresh_sizes() -> None:
     fresh = make_regime("fresh", {"multiple": 64})
     assert sorted(fresh.period((1, 1, 128)) or ()) == [(1, 1, 64), (1, 1, 128)]
-    with pytest.raises(WorkloadError, match="sizes that are multiples of 64"):
+    with pytest.raises(WorkloadError, match="that are multiples of 64: found 1"):
         fresh.period((1, 1, 64))

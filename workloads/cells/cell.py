@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
 from cudnn_sweep.workloads.cells.config import OF_CELL, Config
-from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape
+from cudnn_sweep.workloads.cells.listed_shapes import Listed
 from cudnn_sweep.workloads.find_regime import make_regime
 from cudnn_sweep.workloads.hashes import text_hash
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
+from cudnn_sweep.workloads.records.row import ListedShape
 from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.training.choice import ModelChoice
 

@@ -159,9 +159,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
             f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {fault[:300]}"
         ) from None
     if crc32 not in (None, checksum(whole)):
-        raise ValueError(
-            f"{file}: its checksum does not fit: the file is damaged or was edited; {ANEW}"
-        )
+        raise ValueError(f"{file}: wrong checksum: the file is damaged or was edited; {ANEW}")
     return rules, whole
 
 

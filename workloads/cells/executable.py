@@ -29,9 +29,7 @@ def execution_fault(
         return f"{name} replays what was captured: found state {cell.state}, allowed: {Plain.name}"
     precision = find_precision(cell.under(config).precision)
     if cell.direction == "training" and precision.autocast == "float16":
-        return (
-            f"{name} cannot hold training in {precision.name}: scaling the loss waits for the GPU"
-        )
+        return f"{name} cannot hold training in {precision.name}: loss scaling waits for the GPU"
     return None
 
 

@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.problem import Shape, named_sizes, sizes_text, space_names
+from cudnn_sweep.workloads.records.row import ListedShape
 from cudnn_sweep.workloads.regime import ShapeRegime
 from cudnn_sweep.workloads.strict import STRICT
 
@@ -21,12 +22,6 @@ MOST_BYTES = 2**20
 MOST_ROWS = 10_000  # every record contains all of them
 LARGEST = 2**31 - 1
 MOST_DRAWS = 10_000  # the draws are one period, and a timed group is whole periods
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedShape:
-    shape: Shape
-    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +37,7 @@ class Listed(ShapeRegime):
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         draw = random.Random(self.seed)
-        shapes = [listed.shape for listed in self.shapes]
+        shapes = [tuple(listed.shape) for listed in self.shapes]
         counts = [listed.count for listed in self.shapes]
         if sum(counts) <= self.draws:
             return tuple(draw.sample(shapes, sum(counts), counts=counts))
@@ -102,8 +97,8 @@ class ListedSpec(BaseModel):
         counts: Counter[Shape] = Counter()
         for row in self.rows:
             counts[tuple((sizes | row)[name] for name in sizes)] += row[COUNT]
-        shapes = tuple(ListedShape(shape=shape, count=count) for shape, count in counts.items())
-        return Listed(shapes=shapes, draws=self.draws, seed=self.seed)
+        shapes = (ListedShape(shape=list(shape), count=count) for shape, count in counts.items())
+        return Listed(shapes=tuple(shapes), draws=self.draws, seed=self.seed)
 
 
 class ListedChoice(BaseModel):

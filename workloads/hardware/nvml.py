@@ -7,13 +7,7 @@ from typing import Any
 import pynvml
 
 from cudnn_sweep.workloads.hardware.listed_gpus import is_sliced
-from cudnn_sweep.workloads.hardware.monitor import (
-    SCRIPTS,
-    FakeMonitor,
-    GpuReading,
-    Monitor,
-    MonitorKind,
-)
+from cudnn_sweep.workloads.hardware.monitor import FakeMonitor, GpuReading, Monitor, MonitorKind
 
 # Bits of nvmlClocksEventReasons in nvml.h. GpuIdle is left out: it slows nothing that is measured.
 THROTTLE_REASONS = {
@@ -117,7 +111,7 @@ def open_monitor(
 
     `our_pids`: our processes that use the GPU; None: this process alone.
     """
-    if kind in SCRIPTS:
+    if kind.startswith("fake_"):
         return FakeMonitor(kind)
     if kind == "off" or uuid is None:
         return None

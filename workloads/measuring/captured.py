@@ -7,24 +7,18 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map_only
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.execution import EXECUTIONS
-from cudnn_sweep.workloads.measuring.device_time import (
-    NOT_CAPTURABLE,
-    CannotCapture,
-    Graph,
-    capture,
-    check_capturable,
-)
+from cudnn_sweep.workloads.measuring.device_time import CannotCapture, capture, check_capturable
 from cudnn_sweep.workloads.records.measured import Ran
 from cudnn_sweep.workloads.workload import TimedStep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Captured:
-    graph: Graph
+    graph: torch.cuda.CUDAGraph
     inputs: list[torch.Tensor]
     """The tensors from which the graph reads its inputs."""
     result: Any
@@ -47,9 +41,7 @@ class CapturedStep:
         key = (str(spec), *map(_key_of, leaves))
         captured = self._graphs.get(key)
         if captured is None:
-            return self._run_and_capture(
-                key, tree_unflatten([_copied(leaf) for leaf in leaves], spec)
-            )
+            return self._run_and_capture(key, tree_map_only(torch.Tensor, _copied, inputs))
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
             for own, its in zip(captured.inputs, given, strict=True):
@@ -69,9 +61,7 @@ class CapturedStep:
         torch.cuda.synchronize()
         began = perf_counter()
         try:
-            if not self._step.capturable:
-                raise CannotCapture(NOT_CAPTURABLE)
-            check_capturable(run)
+            check_capturable(self._step, run)
             graph = capture(lambda: results.append(_without_graph(run())), after=run)
         except CannotCapture as reason:
             raise WorkloadError(
@@ -107,10 +97,8 @@ def _key_of(leaf: Any) -> Any:
     return leaf
 
 
-def _copied(leaf: Any) -> Any:
-    if not isinstance(leaf, torch.Tensor):
-        return leaf
-    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _without_graph(result: Any) -> Any:

@@ -13,25 +13,12 @@ from typing import Any
 import torch
 
 from cudnn_sweep.workloads.cells.measurement import Measurement
-from cudnn_sweep.workloads.hardware.cuda_driver import (
-    DriverError,
-    GraphNode,
-    count_captured,
-    graph_nodes,
-    set_enabled,
-)
+from cudnn_sweep.workloads.hardware import cuda_driver
+from cudnn_sweep.workloads.hardware.cuda_driver import DriverError, GraphNode
 from cudnn_sweep.workloads.hashes import content_hash
+from cudnn_sweep.workloads.measuring import device_time
 from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.device_time import (
-    NOT_CAPTURABLE,
-    CannotCapture,
-    Graph,
-    Step,
-    capture,
-    check_capturable,
-    profiled_kernels,
-    queued_ms,
-)
+from cudnn_sweep.workloads.measuring.device_time import CannotCapture, Graph, Step
 from cudnn_sweep.workloads.measuring.layout_watch import LayoutWatch
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork, StepWatch
 from cudnn_sweep.workloads.measuring.tracing import losses_in
@@ -72,9 +59,7 @@ def read_choice(
     if device.is_cuda and step.as_written is None:
         try:
             run()  # pays the first call, if the open loop did not have this shape
-            if not step.capturable:
-                raise CannotCapture(NOT_CAPTURABLE)
-            check_capturable(run)
+            device_time.check_capturable(step, run)
             return _from_graph(run, watch_of)
         except (CannotCapture, DriverError) as error:
             note = str(error)
@@ -82,7 +67,7 @@ def read_choice(
         as_written(step)(step.prepare(shape))
     choice = _seen(watch)
     if device.is_cuda:
-        nodes = [GraphNode(handle=0, name=name) for name, _ in profiled_kernels([run])]
+        nodes = [GraphNode(handle=0, name=name) for name, _ in device_time.profiled_kernels([run])]
         _note_kernels(choice, "profiler", [_launch(node, None) for node in nodes])
         choice.kernels_note = note
     return choice, watch.work
@@ -104,14 +89,16 @@ def as_written(step: TimedStep) -> Callable[[Any], Any]:
 
 def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
     """Return the choice and work of one step from its capture, in which launches are counted by operation."""
-    watch = watch_of(count_launches=lambda: count_captured(torch.cuda.current_stream().cuda_stream))
+    watch = watch_of(
+        count_launches=lambda: cuda_driver.count_captured(torch.cuda.current_stream().cuda_stream)
+    )
 
     def watched() -> None:
         with watch:
             run()
 
-    graph = capture(watched, after=run)
-    nodes = graph_nodes(graph.raw_cuda_graph())
+    graph = device_time.capture(watched, after=run)
+    nodes = cuda_driver.graph_nodes(graph.raw_cuda_graph())
     kernels = [
         _launch(node, operation)
         for node, operation in zip(nodes, _operations(watch, len(nodes)), strict=True)
@@ -175,14 +162,14 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
     """Return the median time of replays with `nodes` minus the median without; both kinds alternate."""
     if not nodes:
         return 0.0
-    replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / queued_ms(graph.replay, 1)[0])))
+    replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / device_time.queued_ms(graph.replay, 1)[0])))
     executable = graph.raw_cuda_graph_exec()
     durations: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(ROUNDS):
         for enabled in (False, True):
             for node in nodes:
-                set_enabled(executable, node, enabled)
-            durations[enabled] += queued_ms(graph.replay, 1 + replays)[1:]
+                cuda_driver.set_enabled(executable, node, enabled)
+            durations[enabled] += device_time.queued_ms(graph.replay, 1 + replays)[1:]
     return median(durations[True]) - median(durations[False])
 
 

@@ -13,6 +13,7 @@ from cudnn_sweep.workloads.measuring.ranks import meet, now
 from cudnn_sweep.workloads.measuring.sampling import Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.warm_up import warm_up
+from cudnn_sweep.workloads.workload import TimedStep
 
 Graph = torch.cuda.CUDAGraph
 
@@ -22,9 +23,6 @@ MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
 BATCH_S = 0.03  # replays between two synchronises
 PROFILED_S = 0.3
 NCCL = "nccl"  # prefix of its kernels' names
-
-OF_RANKS = "a step over several ranks waits for the other GPUs"
-NOT_CAPTURABLE = "the step launches from several threads, or a compiler replays graphs of its own"
 
 Step = Callable[[], object]
 
@@ -50,8 +48,12 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     return graph
 
 
-def check_capturable(run: Callable[[], object]) -> None:
-    """Call `run`. Raises CannotCapture if `run` waits for the device, as a failed capture would do harm."""
+def check_capturable(step: TimedStep, run: Callable[[], object]) -> None:
+    """Call `run`, one step. Raises CannotCapture if it waits for the device, as a failed capture would do harm."""
+    if not step.capturable:
+        raise CannotCapture(
+            "the step launches from several threads, or a compiler replays graphs of its own"
+        )
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done

@@ -153,7 +153,7 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Return `operation` with its time; inner conversions mean that it `pays`, and maybe that it `loses`."""
+    """Set the time of an operation's conversions. Those inside it mean that it `pays`, the first that it `loses`."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:

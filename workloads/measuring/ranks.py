@@ -37,7 +37,6 @@ class Ranks:
     counts: mmap
     """Each rank's count of exchanges and forward passes; the others wait for the rank with the smallest count."""
     of: int
-    """How many ranks there are."""
     _count: int = field(default=0, init=False)
 
     def share(self, value: T) -> T:

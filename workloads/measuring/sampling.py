@@ -33,7 +33,6 @@ class Sampled:
 
     @property
     def error(self) -> float | None:
-        """The median's standard error as a share of the median; None for a single sample."""
         return median_error(self.samples_ms) if len(self.samples_ms) > 1 else None
 
 
@@ -56,7 +55,6 @@ def sample(
 def stop_reason(
     samples_ms: list[float], elapsed_s: float, *, budget_s: float, error: float
 ) -> str | None:
-    """Return why sampling should end now, `precision` or `budget`; None: it should go on."""
     if elapsed_s >= budget_s:
         return "budget"
     if len(samples_ms) < MIN_SAMPLES or elapsed_s < LEAST_S:
@@ -71,9 +69,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the largest relative standard error of a median ratio of times, over pairs of processes.
+    """Return the standard error of the median ratio of two processes' times, the largest of all pairs.
 
-    `by_process`: each process's times, one per round. For one process, return its median's error.
+    `by_process`: the times of each process, one per round. A single process has its median's error.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))

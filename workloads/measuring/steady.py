@@ -10,19 +10,10 @@ from typing import Any
 import torch
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.measuring import device_time
 from cudnn_sweep.workloads.measuring.captured import CapturedStep
 from cudnn_sweep.workloads.measuring.device import Device
-from cudnn_sweep.workloads.measuring.device_time import (
-    NOT_CAPTURABLE,
-    OF_RANKS,
-    CannotCapture,
-    OwnReplays,
-    Replays,
-    Step,
-    check_capturable,
-    time_profiled,
-    time_replays,
-)
+from cudnn_sweep.workloads.measuring.device_time import CannotCapture, OwnReplays, Replays, Step
 from cudnn_sweep.workloads.measuring.ranks import is_together, now
 from cudnn_sweep.workloads.measuring.sampling import MIN_SAMPLES, Sampled, sample
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
@@ -44,7 +35,6 @@ class Loop:
     ) -> None:
         """Prepare at least `batches` inputs, in whole periods of shapes, so that the loop repeats the same work."""
         self.inputs = _inputs(step, period, batches)
-        self.shapes = period
         self.period = len(period)
         self.step = step
         self.device = device
@@ -121,7 +111,8 @@ def measure_closed(
     if device.is_cuda and spec.device_budget_s > 0:
         replays = capture_loop(loop, measured.device)
         if replays is not None:
-            note_device(time_replays(replays, spec, telemetry), replays.source, measured.device)
+            replayed = device_time.time_replays(replays, spec, telemetry)
+            note_device(replayed, replays.source, measured.device)
     note_launch_bound(measured)
 
 
@@ -133,7 +124,7 @@ def measure_open(
     telemetry: Telemetry,
     measured: Measurement,
 ) -> None:
-    """Time each step, not the making of its input, as new shapes arrive; a time includes the shape's search."""
+    """Time each step at its new shape, search included; making the inputs is not timed."""
     measured.loop_kind = "open"
     device.forget_peak()
     telemetry.begin()
@@ -160,7 +151,6 @@ def measure_open(
 
 
 def loss_of(result: object) -> float | None:
-    """Return the loss of a training step; None for other steps."""
     if isinstance(result, torch.Tensor) and result.dim() == 0:
         return float(result.detach())
     return None
@@ -173,14 +163,12 @@ def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
         return OwnReplays(steps)
     try:
         if is_together():
-            raise CannotCapture(OF_RANKS)
-        if not loop.step.capturable:
-            raise CannotCapture(NOT_CAPTURABLE)
-        check_capturable(steps[0])
+            raise CannotCapture("a step over several ranks waits for the other GPUs")
+        device_time.check_capturable(loop.step, steps[0])
         return Replays(steps)
     except CannotCapture as reason:
         part.steady_device_note = str(reason)
-    profiled = time_profiled(steps)
+    profiled = device_time.time_profiled(steps)
     if profiled is None:
         part.steady_device_note = f"{part.steady_device_note}; the profiler saw no kernels"
     else:

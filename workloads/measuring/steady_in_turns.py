@@ -9,20 +9,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
+from cudnn_sweep.workloads.measuring import steady
 from cudnn_sweep.workloads.measuring.device_time import Replays, replays_of_batch
 from cudnn_sweep.workloads.measuring.sampling import Sampled
-from cudnn_sweep.workloads.measuring.steady import (
-    GROUP_S,
-    TURN_GROUP_S,
-    Loop,
-    capture_loop,
-    loss_of,
-    note_device,
-    note_launch_bound,
-    note_samples,
-    note_warm_up,
-    periods_of_group,
-)
+from cudnn_sweep.workloads.measuring.steady import Loop
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 from cudnn_sweep.workloads.measuring.warm_up import WarmUp
@@ -40,7 +30,6 @@ def measure_in_turns(
     everywhere = os.sched_getaffinity(0)
     measured.loop_kind = "closed"
     part = SteadyInTurns(loop, spec, telemetry, measured)
-    telemetry.besides(turn.beside)
     if turn.cpus:
         _confine(turn.cpus)
     while turn.stage != "report":
@@ -53,8 +42,6 @@ def measure_in_turns(
 
 @dataclass
 class SteadyInTurns:
-    """Measures a closed loop's steady state, one turn at a time."""
-
     _loop: Loop
     _spec: MeasureSpec
     _telemetry: Telemetry
@@ -72,26 +59,26 @@ class SteadyInTurns:
     def take(self, turn: Turn) -> Said:
         if turn.stage == "warm_up":
             self._warming = self._warm_up(self._warming, self._loop.run)
-            return Said(pid=os.getpid(), settled=self._warming.settled)
+            return Said(settled=self._warming.settled)
         if turn.stage == "wall":
-            return Said(pid=os.getpid(), ms=self._time_group(turn))
+            return Said(ms=self._time_group(turn))
         if turn.stage == "capture":
             self._end_wall(turn.stopped)
-            return Said(pid=os.getpid(), captured=self._capture())
+            return Said(captured=self._capture())
         assert self._replays is not None
         if turn.stage == "device_warm_up":
             self._replays_warming = self._warm_up(self._replays_warming, self._replays.run)
-            return Said(pid=os.getpid(), settled=self._replays_warming.settled)
-        return Said(pid=os.getpid(), ms=self._time_replays(self._replays, turn.round))
+            return Said(settled=self._replays_warming.settled)
+        return Said(ms=self._time_replays(self._replays, turn.round))
 
     def close(self, stopped: str | None) -> None:
         if self._replays is not None and self._device:
             part = self._measured.device
             timed = _sampled(self._device, self._device_steps, stopped)
-            note_device(timed, self._replays.source, part)
+            steady.note_device(timed, self._replays.source, part)
             part.steady_device_rounds = self._device_rounds
             self._replays = None  # frees the graph's memory for other processes
-        note_launch_bound(self._measured)
+        steady.note_launch_bound(self._measured)
 
     def _warm_up(self, warming: WarmUp | None, run: Callable[[int], float]) -> WarmUp:
         if warming is None:
@@ -107,7 +94,7 @@ class SteadyInTurns:
             self._telemetry.begin(energy=False)
         round_s = self._warming.round_s
         self._loop.lead_in(round_s)
-        periods = periods_of_group(round_s, self._spec, TURN_GROUP_S)
+        periods = steady.periods_of_group(round_s, self._spec, steady.TURN_GROUP_S)
         steps = periods * self._loop.period
         ms = self._loop.run(periods) * 1e3 / steps
         self._telemetry.note()
@@ -119,23 +106,23 @@ class SteadyInTurns:
     def _end_wall(self, stopped: str | None) -> None:
         assert self._warming is not None
         wall, loop = self._measured.wall, self._loop
-        note_warm_up(self._warming, self._spec, wall)
+        steady.note_warm_up(self._warming, self._spec, wall)
         loop.device.note_memory(self._measured.memory, "steady_{}_bytes")
-        note_samples(_sampled(self._wall, self._wall_steps, stopped), wall)
+        steady.note_samples(_sampled(self._wall, self._wall_steps, stopped), wall)
         wall.steady_wall_rounds = self._wall_rounds
-        self._measured.loss_last = loss_of(loop.result)
+        self._measured.loss_last = steady.loss_of(loop.result)
         loop.result = None  # an autograd graph that it holds would spoil a capture
 
     def _capture(self) -> bool:
         """Capture the loop in a CUDA graph and return whether that worked; if not, the profiler times the loop."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
-            self._replays = capture_loop(self._loop, self._measured.device)
+            self._replays = steady.capture_loop(self._loop, self._measured.device)
         return self._replays is not None
 
     def _time_replays(self, replays: Replays, number: int) -> float:
         assert self._replays_warming is not None
         replay_s = self._replays_warming.round_s
-        if replay_s < GROUP_S:
+        if replay_s < steady.GROUP_S:
             replays.run(1)
         batch = replays.step_ms(replays_of_batch(replay_s))
         self._telemetry.note()

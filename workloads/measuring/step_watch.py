@@ -56,7 +56,7 @@ class StepWatch(TorchDispatchMode):
         self.weights: set[str] = set()
         """Distinct types and layouts of the convolutions' weights, as `bfloat16 channels_last`."""
         self.launches: list[tuple[str, int]] = []
-        """Operations in order, each with the number of all launches until it ended."""
+        """Each operation, in order, with the number of launches up to its end."""
         self._count = count_launches
 
     @property

@@ -80,7 +80,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Group operations with `pays` by `lost_by`; a conversion that `loses` has a group, maybe empty."""
+    """Group the operations that pay by the one that lost the layout; one that converts inside has a group, too."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:
@@ -110,7 +110,6 @@ class Trace:
         return sum(convolution.times * convolution.flops for convolution in self.convolutions)
 
     def share(self, convolution: TracedConvolution) -> float:
-        """Return the share of all forward FLOPs that the calls of one convolution have together."""
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:

@@ -1,7 +1,6 @@
 """Runs one trial, from setting flags to measured values, in a process that ends afterwards."""
 
 import gc
-import os
 import resource
 import threading
 from collections import Counter
@@ -87,7 +86,7 @@ def run_trial(
             context = replace(context, distribute=ranks.distribute)
         compiling = CompileWatch(context.execution) if request.config.how.compiles else None
     if baton is not None:
-        baton.pass_on(Said(pid=os.getpid(), one_time_s=measured.phases_s["one_time"]))
+        baton.pass_on(Said(one_time_s=measured.phases_s["one_time"]))
     try:
         with _phase(measured, "build"):
             regime = cell.shapes()
@@ -118,14 +117,14 @@ def run_trial(
         )
     if isinstance(step.run, CapturedStep):
         measured.ran.graph_replays = step.run.replays
-    if measured.telemetry.warnings is not None:
-        measured.telemetry.warnings += sorted(step.warnings)
+    warnings = [*(measured.telemetry.warnings or ()), *sorted(step.warnings)]
+    measured.telemetry.warnings = warnings
     if ranks is not None:
         ranks.leave()
         measured.rank_results = ranks.gather(_of_rank(ranks, uuid, measured)) or None
     report()
     if baton is not None and took_turns:
-        baton.pass_on(Said(pid=os.getpid()))
+        baton.pass_on(Said())
     if ranks is not None:  # each rank checks the step alone; its process keeps the plans it chose
         context, is_first = replace(context, distribute=None), not ranks.rank
         del step
@@ -150,8 +149,7 @@ def run_trial(
                 reference=request.reference,
                 flops=measured.choice.convolution_flops or 0,
             )
-            if measured.telemetry.warnings is not None:
-                measured.telemetry.warnings += _numbers(measured, is_finite=is_finite)
+            warnings += _numbers(measured, is_finite=is_finite)
         host_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         measured.memory.peak_host_bytes = host_kib * 1024
         if (before := measured.compute_cache_entries_before) is not None:
@@ -305,7 +303,7 @@ def _measure_steady(
             measure_closed(loop, spec, telemetry, measured)
         else:
             if baton is not None:
-                turn = baton.pass_on(Said(pid=os.getpid(), alone="open loop"))
+                turn = baton.pass_on(Said(alone="open loop"))
                 telemetry.besides(turn.beside)
             unseen = list(islice(arriving, spec.open_steps))
             measure_open(step, unseen, spec, device, telemetry, measured)
@@ -319,7 +317,6 @@ def _measure_steady(
 def _ready(cell: Cell, loop: Loop) -> Said:
     free_bytes, total_bytes = loop.device.free_bytes()
     return Said(
-        pid=os.getpid(),
         alone=_why_alone(cell),
         free_bytes=free_bytes,
         total_bytes=total_bytes,

@@ -4,7 +4,8 @@ The processes of a block live side by side on one device, but only one works at 
 decides whose turn it is, and when enough was measured.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Stage = Literal[
@@ -22,8 +23,6 @@ Stage = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """What a process has to do in its turn: the order that comes with the baton."""
-
     stage: Stage
     round: int = 0
     stopped: str | None = None
@@ -38,7 +37,7 @@ class Turn:
 class Said:
     """What a process reports at the end of its turn."""
 
-    pid: int
+    pid: int = field(default_factory=os.getpid)
     alone: str | None = None
     """Why this process cannot take turns; None: it can."""
     free_bytes: int | None = None

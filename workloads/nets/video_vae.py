@@ -29,8 +29,6 @@ class CausalConv3d(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two causal convolutions with a skip connection."""
-
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.inner = nn.Sequential(

@@ -141,8 +141,6 @@ class Calibration:
 
 @dataclass(kw_only=True)
 class SteadyWall:
-    """The steady state in wall time, as a user's loop has it."""
-
     warmup_s: float | None = column("how long the loop ran before it was timed")
     warmup_settled: bool | None = column("whether the clock (if unknown, the pace) had settled")
     steady_wall_samples_ms: list[float] | None = column(
@@ -161,8 +159,6 @@ class SteadyWall:
 
 @dataclass(kw_only=True)
 class SteadyDevice:
-    """The steady state in time of the device alone."""
-
     steady_device_source: str | None = column(
         "graph (a CUDA graph of steps), own_graph (that of execution cuda_graph) or profiler"
     )
@@ -231,8 +227,6 @@ class Choice:
 
 @dataclass(kw_only=True)
 class Computed:
-    """A step's results from fixed random inputs and weights."""
-
     computed: list[ComputedTensor] | None = column("outputs and gradients of one step")
     fingerprint: str | None = column("hash of the bits of all of `computed`")
     bitwise_repeatable: bool | None = column("whether a second run gave the same bits")

@@ -41,8 +41,6 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedShape:
-    """A shape of a regime that is read from a file."""
-
     shape: Annotated[list[int], "the input's sizes"]
     count: Annotated[int, "how often the file counts it"]
 

@@ -15,8 +15,8 @@ from cudnn_sweep.analysis.results.cell_names import (
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.orchestrator.terminal.plan_text import as_row, cell_labels
 from cudnn_sweep.workloads.cells.cell import Cell
-from cudnn_sweep.workloads.cells.listed_shapes import ListedShape
 from cudnn_sweep.workloads.problem import ConvProblem
+from cudnn_sweep.workloads.records.row import ListedShape
 from cudnn_sweep.workloads.training.choice import ModelChoice
 from tests.analysis.conftest import make_record
 
@@ -58,7 +58,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "regime": {"regime": "fixed", "regime_parameters": {}},
     "regime_parameters": {"regime_parameters": {"sizes": 8.0, "step": 16.0}},
     "listed_shapes": {
-        "listed_shapes": (ListedShape(shape=(32, 256, 56, 56), count=3),),
+        "listed_shapes": (ListedShape(shape=[32, 256, 56, 56], count=3),),
         "regime_parameters": {"draws": 100.0, "seed": 0.0},
     },
     "state": {"state": "little_memory"},

@@ -59,7 +59,7 @@ def test_example_says_who_turns_benchmark_on_and_its_files_are_taken(
     spec = ListedSpec.model_validate({"file": "shapes.csv"}, context={"folder": "."})
     rule = spec.rule((8, 3, 64, 64))
     assert sum(each.count for each in rule.shapes) == 30
-    assert all(each.shape[:2] == (8, 3) for each in rule.shapes)
+    assert all(each.shape[:2] == [8, 3] for each in rule.shapes)
     assert all(size in (32, 64, 96, 128) for each in rule.shapes for size in each.shape[2:])
     (cell,) = load_suite("shapes.yaml").cells
     assert "train.py:Net" in cell.workload

@@ -305,5 +305,5 @@ def test_a_file_of_another_freeze_meanwhile_stays(
 def test_a_damaged_file_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "batch_norm.json"
     file.write_text(file.read_text().replace('"frozen_ms": ', '"frozen_ms": 1'))
-    with pytest.raises(SpecError, match="its checksum does not fit.*sweep freeze"):
+    with pytest.raises(SpecError, match="wrong checksum.*sweep freeze"):
         _said(_options(check=str(file)), FASTER)

@@ -8,6 +8,7 @@ import pytest
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.executable import execution_fault, ranks_fault
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
+from cudnn_sweep.workloads.execution import ExecutionName
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.workloads.made_up_cells import GENERATOR, MODEL, one_cell
 
@@ -43,7 +44,7 @@ def fault(
             "needs a graph for each shape; the shapes of regime fresh never end",
         ),
         ("cuda_graph", {"state": "checkpoint"}, "found state checkpoint, allowed: plain"),
-        ("cuda_graph", {"precision": "amp_fp16"}, "amp_fp16: scaling the loss waits for the GPU"),
+        ("cuda_graph", {"precision": "amp_fp16"}, "amp_fp16: loss scaling waits for the GPU"),
     ],
 )
 def test_what_an_execution_cannot_run_is_named(
@@ -66,7 +67,7 @@ def ranks_told(
     *,
     gpus: int = 2,
     machine: Environment | None = None,
-    execution: str | None = None,
+    execution: ExecutionName | None = None,
     traits: WorkloadFacts = MODEL,
     workload: str = GENERATOR,
     ranks: int = 2,

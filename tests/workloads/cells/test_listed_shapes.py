@@ -10,8 +10,9 @@ import pytest
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import expand_cells
-from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedShape, read_rows
+from cudnn_sweep.workloads.cells.listed_shapes import Listed, read_rows
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.records.row import ListedShape
 from tests.conftest import ROOT
 from tests.workloads.made_up_cells import MODEL
 
@@ -83,7 +84,7 @@ def test_the_recipe_of_the_document_writes_such_a_file(
 
 def test_as_many_draws_as_counts_are_a_whole_epoch() -> None:
     counts = {(4, 3, 8, 8): 5, (2, 3, 8, 8): 3, (1, 3, 8, 8): 2}
-    shapes = tuple(ListedShape(shape=shape, count=count) for shape, count in counts.items())
+    shapes = tuple(ListedShape(shape=list(shape), count=count) for shape, count in counts.items())
     for seed in range(5):
         assert Counter(Listed(shapes=shapes, draws=10, seed=seed).period(())) == counts
     assert len(Listed(shapes=shapes, draws=9, seed=0).period(())) == 9

@@ -130,9 +130,10 @@ def test_step_that_does_not_capture_leaves_the_process_as_it_was(gpu: Device, ca
 
 def test_waiting_for_the_device_is_found_before_a_capture(gpu: Device) -> None:
     numbers = torch.randn(10, device=gpu.torch)
+    step = TimedStep(prepare=torch.randn, run=torch.relu)
     with pytest.raises(CannotCapture, match="waits for the device"):
-        check_capturable(lambda: numbers.sum().item())
-    check_capturable(lambda: numbers * 2)
+        check_capturable(step, lambda: numbers.sum().item())
+    check_capturable(step, lambda: numbers * 2)
 
 
 def test_calibration_is_plausible_and_gives_its_memory_back(gpu: Device) -> None:

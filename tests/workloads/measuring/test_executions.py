@@ -12,6 +12,7 @@ from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec, TrialRequest
+from cudnn_sweep.workloads.execution import ExecutionName
 from tests.workloads.made_up_cells import MODEL, suite_of
 
 pytestmark = pytest.mark.gpu
@@ -60,7 +61,7 @@ def outcome(server: ForkServer, config: Config, folder: Path, **axes: Any) -> Ou
     "execution", [pytest.param("compile", marks=pytest.mark.long), "cuda_graph"]
 )
 def test_a_steps_time_is_that_of_a_script(
-    server: ForkServer, tmp_path: Path, execution: str
+    server: ForkServer, tmp_path: Path, execution: ExecutionName
 ) -> None:
     """A step of 35 to 50 ms on an H200, which does not wait for the CPU."""
     ran = outcome(

@@ -13,6 +13,7 @@ import torch
 
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.hardware import cuda_driver
 from cudnn_sweep.workloads.hardware.cuda_driver import GraphNode
 from cudnn_sweep.workloads.measuring import captured as capturing
 from cudnn_sweep.workloads.measuring import choice as choosing
@@ -149,7 +150,7 @@ def test_a_step_that_waits_for_the_device_is_not_captured(
             warnings.warn(message, stacklevel=1)
 
     with pytest.raises(CannotCapture, match="waits for the device") if waits else nullcontext():
-        check_capturable(run)
+        check_capturable(doubled(), run)
     assert modes == ["warn", "default"]
 
 
@@ -235,8 +236,8 @@ def test_conversions_cost_what_replays_without_them_save(
     def enable(_: Any, node: Any, enabled: bool) -> None:
         on[0] = enabled
 
-    monkeypatch.setattr(choosing, "queued_ms", times)
-    monkeypatch.setattr(choosing, "set_enabled", enable)
+    monkeypatch.setattr(device_time, "queued_ms", times)
+    monkeypatch.setattr(cuda_driver, "set_enabled", enable)
     graph: Any = MagicMock()
     assert _saved_ms(graph, []) == 0.0
     assert _saved_ms(graph, [GraphNode(handle=1, name="nchwToNhwc")]) == pytest.approx(0.25)
@@ -267,8 +268,8 @@ def test_only_conversions_are_replayed_without(monkeypatch: pytest.MonkeyPatch) 
         without.append(given)
         return 0.5
 
-    monkeypatch.setattr(choosing, "capture", lambda run, *, after: MagicMock())
-    monkeypatch.setattr(choosing, "graph_nodes", lambda _: nodes)
+    monkeypatch.setattr(device_time, "capture", lambda run, *, after: MagicMock())
+    monkeypatch.setattr(cuda_driver, "graph_nodes", lambda _: nodes)
     monkeypatch.setattr(choosing, "_saved_ms", saved)
     choice, _ = _from_graph(lambda: None, StepWatch)
     assert without == [nodes[1:]]
@@ -279,9 +280,9 @@ def test_only_conversions_are_replayed_without(monkeypatch: pytest.MonkeyPatch) 
 def test_a_step_that_cannot_be_captured_is_profiled_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, capturable: bool
 ) -> None:
-    monkeypatch.setattr(choosing, "check_capturable", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda _: None)
     monkeypatch.setattr(choosing, "_from_graph", lambda *_: (Choice(kernels_source="graph"), []))
-    monkeypatch.setattr(choosing, "profiled_kernels", lambda _: [("sm90_fprop", 1.0)])
+    monkeypatch.setattr(device_time, "profiled_kernels", lambda _: [("sm90_fprop", 1.0)])
     step = TimedStep(prepare=lambda _: None, run=lambda _: None, capturable=capturable)
     device: Any = SimpleNamespace(is_cuda=True)
     choice, _ = read_choice(step, (1,), device)
@@ -302,7 +303,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     ticks = iter(range(1000))
     monkeypatch.setattr(capturing, "capture", capture)
-    monkeypatch.setattr(capturing, "check_capturable", lambda run: run())
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda _: None)
     monkeypatch.setattr(capturing, "perf_counter", lambda: float(next(ticks)))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     return made
@@ -371,9 +372,9 @@ def test_a_loop_is_profiled_with_the_reason_if_no_graph_holds_it(
     monkeypatch: pytest.MonkeyPatch, together: bool, capturable: bool, note: str | None
 ) -> None:
     monkeypatch.setattr(steady, "is_together", lambda: together)
-    monkeypatch.setattr(steady, "check_capturable", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda _: None)
     monkeypatch.setattr(steady, "Replays", lambda steps: "replays")
-    monkeypatch.setattr(steady, "time_profiled", lambda _: None)
+    monkeypatch.setattr(device_time, "time_profiled", lambda _: None)
     loop: Any = SimpleNamespace(step=doubled(capturable=capturable), inputs=[torch.ones(1)])
     part = SteadyDevice()
     found: Any = capture_loop(loop, part)
@@ -406,7 +407,7 @@ def test_turns_of_short_replays_lead_in_with_one(
 ) -> None:
     replays: Any = FakeReplays(replay_s)
     loop: Any = SimpleNamespace(device=SimpleNamespace(is_cuda=True), run=lambda count: 0.1 * count)
-    monkeypatch.setattr(steady_in_turns, "capture_loop", lambda *_: replays)
+    monkeypatch.setattr(steady, "capture_loop", lambda *_: replays)
     monkeypatch.setattr(steady_in_turns, "replays_of_batch", lambda _: 3)
     monkeypatch.setattr(SteadyInTurns, "_end_wall", lambda *_: None)
     telemetry: Any = MagicMock()

@@ -85,7 +85,7 @@ def test_a_training_step_is_captured_in_a_graph(optimiser: str) -> None:
     step = build(here("Plain"), context(device="cuda", loss="cross_entropy", optimiser=optimiser))
     run = partial(step.run, step.prepare(IMAGES))
     before = float(run())
-    check_capturable(run)
+    check_capturable(step, run)
     graph = capture(run, after=run)
     for _ in range(20):
         graph.replay()
