@@ -224,6 +224,8 @@ def pay_unrelated_step(device: torch.device) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
+    """Code that is timed; `workload` below explains its fields."""
+
     name: str
     directions: tuple[str, ...]
     varies: tuple[str, ...]

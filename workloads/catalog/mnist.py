@@ -43,6 +43,7 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
+    """Return the digits for training, and those held back."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]

@@ -121,6 +121,7 @@ class Replays:
         """Number of steps in one replay."""
 
     def run(self, count: int) -> float:
+        """Replay `count` times and return the seconds on the device."""
         return sum(queued_ms(self._launch, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:

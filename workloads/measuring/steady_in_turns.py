@@ -34,7 +34,7 @@ def measure_in_turns(
         _confine(turn.cpus)
     while turn.stage != "report":
         turn = baton.pass_on(part.take(turn))
-        telemetry.besides(turn.beside)
+        telemetry.know(turn.beside)
     part.close(turn.stopped)
     if turn.cpus:
         _confine(everywhere)

@@ -40,7 +40,7 @@ class Telemetry:
         self._loop_s = 0.0
         self._loop_mj: int | None = None
 
-    def besides(self, pids: Iterable[int]) -> None:
+    def know(self, pids: Iterable[int]) -> None:
         if self._monitor is not None:
             self._monitor.know(pids)
 

@@ -296,7 +296,7 @@ def _measure_steady(
         if period is not None:
             loop = Loop(step, period, workload.batches, device)
             turn = baton.pass_on(_ready(request.cell, loop)) if baton else Turn(stage="alone")
-            telemetry.besides(turn.beside)
+            telemetry.know(turn.beside)
             if baton is not None and turn.stage != "alone":
                 measure_in_turns(loop, spec, telemetry, measured, baton, turn)
                 return True
@@ -304,7 +304,7 @@ def _measure_steady(
         else:
             if baton is not None:
                 turn = baton.pass_on(Said(alone="open loop"))
-                telemetry.besides(turn.beside)
+                telemetry.know(turn.beside)
             unseen = list(islice(arriving, spec.open_steps))
             measure_open(step, unseen, spec, device, telemetry, measured)
             timed = set(unseen[: measured.wall.steady_iterations])
