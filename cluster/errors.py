@@ -1,4 +1,4 @@
-"""Errors of this folder that are no mistakes of ours.
+"""Errors of this folder; the command line prints them without a traceback.
 
 ClusterError
 ├── LaunchFileError    a file, its line and key, what was found there, what is allowed
@@ -7,7 +7,7 @@ ClusterError
 
 
 class ClusterError(Exception):
-    """Error that is shown without a traceback."""
+    pass
 
 
 class LaunchFileError(ClusterError):

@@ -53,7 +53,7 @@ class LaunchFile(Generic[M]):
 
 
 def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Read and check all of a launch file, which is not changed. Raises LaunchFileError."""
+    """Read and check a launch file, Ray's part included. Raises LaunchFileError."""
     if not path.exists():
         raise LaunchFileError(f"{path}: there is no such file. {EXAMPLE}")
     document = read_document(path)
@@ -78,7 +78,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return what an empty launch file at `path` would mean: this machine, each key at its default."""
+    """Return the value of an empty launch file at `path`: this machine, each key at its default."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
@@ -95,7 +95,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check the keys of a file without `provider`; Ray's schema checks files that have it."""
+    """Check the keys of a file without `provider`, to which Ray's schema does not apply."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]

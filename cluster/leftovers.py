@@ -14,7 +14,7 @@ SUFFIX = ".held"  # distinguishes them from folders of earlier versions and othe
 
 @contextmanager
 def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
-    """Yield a new folder; remove it after the `with`. Raises OSError if no folder can be made."""
+    """Yield a new folder, removed at the end. Raises OSError if no folder can be made."""
     folder, held = make_held(prefix, parent)
     try:
         yield folder
@@ -31,7 +31,7 @@ def make_held(
 ) -> tuple[Path, int]:
     """Remove folders of killed processes; return a new folder and a descriptor that locks it.
 
-    `end` ends the processes that still use a folder to be removed. Raises OSError if no folder can be made.
+    `end` is called before such a folder is removed, to end what still uses it. Raises OSError.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):

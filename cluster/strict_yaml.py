@@ -34,8 +34,8 @@ MAX_DEPTH = 100
 DEEP = f"nested too deeply: more than {MAX_DEPTH} levels, or an alias holds itself"
 
 STANDARD = "tag:yaml.org,2002:"
-KINDS = ("str", "map", "seq", "null", "bool", "int", "float", "timestamp", "merge")
-KNOWN_TAGS = {STANDARD + kind for kind in KINDS}
+KINDS = "str map seq null bool int float timestamp merge"
+KNOWN_TAGS = {STANDARD + kind for kind in KINDS.split()}
 
 # From chapter 10.3.2 of the YAML 1.2 specification.
 WORDS: dict[str, float | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -93,7 +93,7 @@ class Document:
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Violations of strict YAML by key path; they are errors only in parts that are read strictly."""
+    """Violations of strict YAML by key path; `part` raises for those in the part that it returns."""
 
     def line(self, at: KeyPath) -> int:
         """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
@@ -111,7 +111,6 @@ class Document:
         return {} if value is None or value.plain is None else value.plain
 
     def refusal(self, mistakes: Iterable[Mistake]) -> LaunchFileError:
-        """Return an error that names each key with its line."""
         lines = "\n".join(
             f"{self.file}:{self.line(key)}: {dotted(key) or 'the file'}: {text}"
             for key, text in mistakes
@@ -126,7 +125,7 @@ def dotted(key: KeyPath) -> str:
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file of keys; callers check the parts that they use. Raises LaunchFileError."""
+    """Parse a file whose root is a mapping. Raises LaunchFileError for wrong syntax; `part` checks the rest."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -134,7 +133,7 @@ def read_document(file: Path) -> Document:
 
 
 def parse(text: str, file: Path) -> Document:
-    """Parse a text. Errors name `file`, which need not exist. Raises LaunchFileError."""
+    """Parse a text. Raises LaunchFileError, which names `file`, even if there is no such file."""
     yaml, document = YAML(), Document(file=file, text=text)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False  # in YAML the latest anchor counts
@@ -171,7 +170,7 @@ def _read_text(file: Path) -> str:
 
 
 def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
-    """Return a node as plain data; add it and all nodes in it to the document at key path `at`."""
+    """Return a node as plain data, and add it and its descendants to the document."""
     if len(at) > MAX_DEPTH:
         raise MaxDepthExceededError(problem_mark=node.start_mark)
     if len(document.values) > MAX_VALUES:
@@ -230,12 +229,12 @@ def _scalar(node: ScalarNode) -> None | bool | int | float | str:
 
 
 def read_strict(file: Path, model: type[M]) -> M:
-    """Read the whole of a file as one model. Raises LaunchFileError."""
+    """Read a file as one model. Raises LaunchFileError."""
     return check_part(read_document(file), model)
 
 
 def read_strict_text(text: str, name: str, model: type[M]) -> M:
-    """Read a text as one model. Errors name `name` in place of a file. Raises LaunchFileError."""
+    """Read a text as one model. Raises LaunchFileError, which names `name` in place of a file."""
     return check_part(parse(text, Path(name)), model)
 
 
@@ -255,13 +254,12 @@ def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Return a message with all allowed keys, and the key that was probably meant."""
     keys = sorted(set(allowed))
     return f"unknown key{did_you_mean(key, keys)}, allowed: {', '.join(keys) or 'none'}"
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean ...?)` with the most similar allowed word; an empty text if none is similar."""
+    """Return ` (did you mean ...?)` with the most similar allowed word, or "" if none is similar."""
     near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
@@ -286,7 +284,7 @@ def _explain(
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
     """Return errors at the file's key paths, `places`. Pydantic's paths also name a union's alternatives.
 
-    Of a union, keep the nearest alternative's errors; if no alternative has the value's kind, keep all.
+    Keep only the errors of the nearest alternative. If none has the value's kind, keep all alternatives' errors.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -47,11 +47,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentJob:
-    """A launch or a night that was sent to a cluster as a job. The head keeps these fields as the job's metadata."""
+    """A launch or a night, sent to a cluster as a job. Ray's head stores these fields as the job's metadata."""
 
     job_id: str
     results: str
-    """Local folder for copies of the job's records, or the URL at which the job stores them."""
+    """Local folder for copies of the records, or the URL to which the job writes them."""
     sweep: str
     """Command that sends the launch or night again."""
     night: str = ""
@@ -84,7 +84,7 @@ class Jobs:
     def submit(
         self, job: SentJob, sender: str, entrypoint: str, runtime_env: Mapping[str, Any]
     ) -> None:
-        """Submit a job; try again for up to AGENT_S while the cluster has no agent that takes jobs."""
+        """Submit a job. Retry for up to AGENT_S if the cluster has no agent that takes jobs yet."""
         fields = asdict(job)
         submit = partial(
             self._client.submit_job,
@@ -135,7 +135,7 @@ class Jobs:
         return self._answer(lambda: self._get(f"/api/v0/logs/file?{query}"))
 
     def follow(self, job_id: str) -> Iterator[str]:
-        """Yield the lines of the job's output from its beginning, as they come. The job may outlive the stream."""
+        """Yield all lines of the job's output as they come. The stream may end before the job does."""
         pieces, rest = self._client.tail_job_logs(job_id), ""
 
         async def following() -> str | None:
@@ -159,15 +159,14 @@ class Jobs:
         except Exception as error:  # of any class: Ray's client has many
             first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # tracebacks follow
             refuses = isinstance(error, RuntimeError)
-            text = "refuses the request" if refuses else "does not answer as Ray does"
-            text = f"{self.url} {text} ({type(error).__name__}): {first_line}"
-            raise ClusterError(text) from error
+            fault = "refuses the request" if refuses else "does not answer as Ray does"
+            name = type(error).__name__
+            raise ClusterError(f"{self.url} {fault} ({name}): {first_line}") from error
 
     def _get(self, path: str) -> str:
         return _read(Request(f"{self.url}{path}", headers=self._headers))
 
     def _fault(self, error: Exception) -> str:
-        """Return a message with the reason why the cluster did not return its version."""
         if isinstance(error, HTTPException):
             return (
                 f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
@@ -181,7 +180,7 @@ class Jobs:
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Call `question` in a thread and return its result. Raises TimeoutError after `limit_s`; the thread goes on."""
+    """Call `question` in a thread; return its result. Raises TimeoutError after `limit_s`; the thread still runs."""
     answer: Future[T] = Future()
 
     def wait() -> None:
@@ -209,14 +208,13 @@ def _read(request: Request) -> str:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise ClusterError if a cluster on another machine needs no token: anybody could run code on it."""
+    """Raise ClusterError if anybody could run code on the cluster: if it is on a network and needs no token."""
     url = _url(address)
     if urlsplit(url).hostname not in LOOPBACK and answers_anybody(address):
         raise ClusterError(_open(url))
 
 
 def answers_anybody(address: str) -> bool:
-    """Return whether the cluster answers a request without a token."""
     try:
         _within(WHOLE_S, lambda: _read(Request(f"{_url(address)}{VERSION}")))
         return True
@@ -225,7 +223,7 @@ def answers_anybody(address: str) -> bool:
 
 
 def refuse_open_ray(address: str) -> None:
-    """Raise ClusterError if the Ray that this process has joined needs no token and is on a network."""
+    """Like `refuse_open_cluster`, for the Ray that this process has joined."""
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     if not is_token_auth_enabled() and urlsplit(f"//{address}").hostname not in LOOPBACK:
@@ -240,7 +238,7 @@ def _open(cluster: str) -> str:
 
 
 def _url(address: str) -> str:
-    """Return the dashboard's URL. Raises ClusterError for other URLs, such as Ray Client's (ray://HOST)."""
+    """Return the dashboard's URL. Raises ClusterError if the scheme is not HTTP, as in Ray Client's ray://HOST."""
     scheme, is_url, rest = address.partition("://")
     if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
@@ -252,7 +250,7 @@ def _url(address: str) -> str:
 
 
 def make_token(path: Path) -> str:
-    """Return the random text in a file that only its owner can read; the first call writes the file."""
+    """Return the token in a file; if there is no file, write one with a random token, readable by its owner alone."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
@@ -269,13 +267,12 @@ class KnownCluster:
         self._folder = Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", name)
         self.name = name
         self.token = self._folder / "ray_token"
-        self.launch_file = self._folder / "cluster.yaml"
-        """The copy of the launch file that `ray up` was given."""
+        self.launch_file = self._folder / "cluster.yaml"  # the copy that `ray up` was given
 
     def sender(self) -> str:
-        """Return the name of this machine in the metadata of its jobs; it is random and made once."""
+        """Return this machine's name in the metadata of its jobs, a random text."""
         return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:
-        """Return the path of a file that exists if the night's outcome was fetched."""
+        """Return the path of an empty file, which exists once the night's outcome was fetched."""
         return self._folder / f"fetched-{night.job_id}"

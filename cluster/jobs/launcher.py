@@ -53,11 +53,10 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # only `ray up` can reach the head
-    show_settings = ["ssh", "-G", "--", str(head)]
-    settings = ""
+    command, ssh = ["ssh", "-G", "--", str(head)], {}
     with suppress(OSError):  # `ray up` reports that there is no ssh
-        settings = subprocess.run(show_settings, capture_output=True, text=True, check=False).stdout
-    ssh = dict(line.split(" ", 1) for line in settings.splitlines() if " " in line)
+        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        ssh = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
     if ssh.keys() & {"proxycommand", "proxyjump"}:
         return
     host, port = ssh.get("hostname", head), int(ssh.get("port", 22))
@@ -76,7 +75,7 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """Return whether an SSH server greets us: a connection alone may be to a proxy on the way."""
+    """Return whether an SSH server greets us. A connection proves nothing: a proxy may have accepted it."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
@@ -85,7 +84,7 @@ def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
 def bring_up(file: Path, token: Path) -> None:
     """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError.
 
-    Rewrites MARK beside `token`: if no file changed, `ray up` would copy none, even to a node without any.
+    Rewrites MARK beside `token`: if no file had changed, `ray up` would copy no file, not even to a new node.
     """
     token.with_name(MARK).write_text(secrets.token_hex(8))
     _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
@@ -115,7 +114,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Silence Ray during the `with`: it logs each default that it fills in, and prints its errors."""
+    """Silence Ray, which logs each default that it fills in, and prints its errors."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -127,8 +126,8 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return how many hosts, the head included, and how many GPUs `ray up` starts before there is
-    work. The number of GPUs is None if the file states none: then only Ray can count them."""
+    """Return the numbers of hosts, the head included, and of GPUs that `ray up` starts at once.
+    The number of GPUs is None if the file states none."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():

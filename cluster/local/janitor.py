@@ -15,11 +15,10 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-MARKER = "CUDNN_SWEEP_LOCAL_RAY"
-"""Environment variable that names the folder, in Ray's processes and their descendants."""
-
+MARKER = "CUDNN_SWEEP_LOCAL_RAY"  # variable with FOLDER in Ray's processes and their descendants
 GRACE_S = 3.0  # Ray's workers end by themselves up to 2.5 s after a driver that was killed
 KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel
 POLL_S = 0.05
@@ -40,7 +39,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our parent ends or our input closes: the parent's forks may keep the input open."""
+    """Wait until our parent ends or our input closes. After a kill, the parent's forks may hold the input open."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -51,25 +50,20 @@ def processes_of(folder: Path) -> Iterator[int]:
     """Yield the ids of processes whose environment has MARKER, and of agents, which overwrite it."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
-        try:
+        with suppress(OSError):  # gone meanwhile, or another user's
             if marker in (process / "environ").read_bytes() or is_agent(process, folder):
                 yield int(process.name)
-        except OSError:
-            continue  # gone meanwhile, or another user's
 
 
 def is_agent(process: Path, folder: Path) -> bool:
-    """Return whether the process has a name from Ray (`ray::...`) and a file of `folder` open."""
     if not (process / "cmdline").read_bytes().startswith(b"ray::"):
         return False
     return any(file.readlink().is_relative_to(folder) for file in (process / "fd").iterdir())
 
 
 def kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":

@@ -69,12 +69,11 @@ TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a
 
 @contextmanager
 def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> Iterator[Path]:
-    """Start a Ray with `slots` CPUs and `gpus` GPUs; connect this process to it during the `with`.
+    """Start a Ray with `slots` CPUs and `gpus` GPUs, and connect this process to it. Yield the private folder of
+    its logs and sockets, which is removed at the end. Raises LocalRayError.
 
-    `gpu_uuids`: UUIDs of the GPUs or slices (MIG) that Ray gives its workers, one to each; if empty, Ray
-    gives them this process's GPUs. UUIDs, because a slice has no number.
-    Yields the folder of Ray's logs and sockets, readable by this user alone and removed at the end. Enter the `with`
-    in a thread that outlives the `with`: Linux ends Ray with the thread that started it. Raises LocalRayError.
+    `gpu_uuids`: GPUs or slices (MIG, which have no number) for Ray's workers; empty: this process's GPUs.
+    Enter the `with` in a thread that outlives it: Linux ends Ray with the thread that started it.
     """
     import ray
 
@@ -98,7 +97,7 @@ def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> It
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Yield a new folder; a janitor process removes it once this process leaves the `with` or dies."""
+    """Yield a new folder, which a janitor process removes once this process leaves the `with` or dies."""
     folder, held = make_held(PREFIX, _parent(), _end)
     # -I -S: without site-packages it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
@@ -132,7 +131,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables and make Ray read them, even if Ray is imported already; restore all at the end."""
+    """Set environment variables for Ray, even if it is imported already; restore the old ones at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)
@@ -156,7 +155,7 @@ def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_environment_again() -> None:
-    """Make Ray's C++ part forget the settings and the token that it has cached."""
+    """Make Ray's C++ code, which caches settings and token, read them again."""
     from ray._raylet import (  # type: ignore[attr-defined]
         AuthenticationTokenLoader,
         Config,
@@ -168,9 +167,8 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside() -> Iterator[None]:
-    """Make Ray start without autoscaler, log monitor and dashboard. Each slows measurements and takes a second to
-    start. Ray's agent gets a free port. By default all agents listen on 52365, and only the first Ray of a machine
-    takes jobs.
+    """Make Ray start without autoscaler, log monitor and dashboard, each of which slows measurements and takes a
+    second to start. Ray's agent gets a free port: on its usual one, 52365, only a machine's first Ray takes jobs.
     """
     from ray._private import parameter, services
 
@@ -202,8 +200,7 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
         """Keeps the current folder and the script's folder off the sys.path of Ray's workers."""
 
         def _runtime_env_has_working_dir(self) -> bool:
-            """Return True: Ray's worker.py then adds no folder to `py_driver_sys_path`."""
-            return True
+            return True  # Ray's worker.py then adds no folder to `py_driver_sys_path`
 
     options: dict[str, Any] = {
         "address": "local",
@@ -239,7 +236,7 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
 
 
 def probe_ray() -> float:
-    """Start Ray, run a task and stop Ray; return the seconds that this took. Raises LocalRayError."""
+    """Start Ray, run a task and stop Ray; return the seconds that took. Raises LocalRayError."""
     import ray
     from ray.exceptions import RayError
 
@@ -253,5 +250,5 @@ def probe_ray() -> float:
 
 
 def _worker_pid() -> int:
-    """Return a worker's process id. The worker has to import this module, like a sweep's code."""
+    """Return a worker's process id. To run this, the worker has to import our package, as in a sweep."""
     return os.getpid()
