@@ -11,26 +11,18 @@ from cudnn_sweep.workloads.survey import Survey
 ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
-def models_asked(choice: GpuChoice, there: Iterable[str]) -> list[str]:
-    """Return the GPU models of `there` that `choice` names. Raises SpecError if it names none of them."""
-    models = list(dict.fromkeys(there))
-    if choice.models == ALL_MODELS:
-        return models
-    names = as_list(choice.models)
-    chosen = {model for name in names for model in _called(name, models)}
-    if not chosen:
-        raise SpecError(f"gpus.models: requested {', '.join(names)}, found {', '.join(models)}")
-    return [model for model in models if model in chosen]
-
-
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
     """Return the one model of `there` that `choice` names. Raises SpecError for none or several."""
-    models = models_asked(choice, there)
-    if len(models) > 1:
+    models, names = list(dict.fromkeys(there)), as_list(choice.models)
+    is_any = choice.models == ALL_MODELS
+    chosen = set(models) if is_any else {m for name in names for m in _called(name, models)}
+    if not chosen:
+        raise SpecError(f"gpus.models: requested {', '.join(names)}, found {', '.join(models)}")
+    if len(chosen) > 1:
         raise SpecError(
-            f"GPUs of several models: {', '.join(sorted(models))}; choose one by gpus.models"
+            f"GPUs of several models: {', '.join(sorted(chosen))}; choose one by gpus.models"
         )
-    return models[0]
+    return chosen.pop()
 
 
 def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
@@ -40,7 +32,7 @@ def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
 
 
 def share_of(choice: GpuChoice, gpus: int) -> int:
-    """Return how many of a model's `gpus` GPUs to use: the share, rounded down, but at least one."""
+    """Return how many of a model's `gpus` GPUs to use: at least one."""
     return max(1, math.floor(choice.share * gpus + ROUNDING))
 
 
@@ -54,7 +46,7 @@ def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
 
 
 def _called(name: str, models: list[str]) -> list[str]:
-    """Return the model with this name; if there is none, all models whose names contain it."""
+    """Return the model with this name or, if none has it, all models whose names contain it."""
     wanted = name.casefold()
     exact = [model for model in models if model.casefold() == wanted]
     return exact or [model for model in models if wanted in model.casefold()]

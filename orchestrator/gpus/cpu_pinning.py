@@ -1,7 +1,4 @@
-"""Pinning: each GPU's trials run on cores of their own, undisturbed by other GPUs' trials.
-
-Linux reports the cores that this process may use, their NUMA nodes, and a GPU's NUMA node.
-"""
+"""Pinning: each GPU's trials run on cores of their own, undisturbed by other GPUs' trials."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -35,11 +32,11 @@ class Pinning:
 
 
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
-    """Return the CPUs for a GPU or slice of this host. Each of our processes here gets the same answer.
+    """Return the CPUs for a GPU or slice of this host, or None if NVML does not list it. All of our processes on
+    the host compute the same answer.
 
-    All GPUs that NVML lists get a share of the CPUs, even idle ones: another sweep may use those, and a GPU's
-    number of cores must not depend on that. A job that has only a part of the host's CPUs (by Slurm, in a container)
-    shares this part among its own GPUs, `launched_on`. None without a GPU, or with one that NVML does not list.
+    The CPUs are shared among all GPUs that NVML lists, as another sweep may use the idle ones. But if this process may
+    use only a part of the host's CPUs (in Slurm, in a container), that part is shared among `launched_on` alone.
     """
     if gpu_uuid is None:
         return None
@@ -57,10 +54,10 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """Return this slot's cores: an equal share of its NUMA node's cores, shared with no other slot.
+    """Return this slot's cores: an equal part of its NUMA node's cores.
 
     `slots`: the NUMA node of each of the host's slots, always in the same order. If a node is unknown or has no core
-    for us, all cores are divided among all slots. If slots outnumber the cores to divide, each slot gets all of these.
+    for us, all cores are divided among all slots. If there are more slots than cores, each slot gets all of them.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):
@@ -83,7 +80,7 @@ def _unknown_last(node: int | None) -> tuple[bool, int]:
 
 
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
-    """Return the physical cores of the CPUs `allowed`, in the order of the CPUs' numbers."""
+    """Return the physical cores of the CPUs `allowed`, in the order of these numbers."""
     nodes = _nodes(system)
     cores = dict.fromkeys(_siblings(cpu, allowed, system) for cpu in sorted(allowed))
     return tuple(Core(cpus=cpus, node=nodes.get(cpus[0])) for cpus in cores)
@@ -103,7 +100,7 @@ def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
 
 
 def parse_cpus(text: str) -> list[int]:
-    """Return the CPUs in a list as Linux writes it, such as `0-3,8`."""
+    """Parse a list of CPUs as Linux writes it, such as `0-3,8`."""
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -130,7 +127,7 @@ def _nodes(system: Path) -> dict[int, int]:
 
 
 def _siblings(cpu: int, allowed: Collection[int], system: Path) -> tuple[int, ...]:
-    """Return those hardware threads of a CPU's core that we may use, and the CPU itself."""
+    """Return the hardware threads of the CPU's core that we may use."""
     topology = system / f"devices/system/cpu/cpu{cpu}/topology"
     siblings = parse_cpus(text_of(topology / "thread_siblings_list"))
     return tuple(sorted(set(siblings) & set(allowed) | {cpu}))

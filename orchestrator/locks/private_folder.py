@@ -12,12 +12,12 @@ ADVICE = "remove it, or set TMPDIR to another folder"
 
 
 def our_temporary_folder() -> Path:
-    """Return this user's temporary folder, made if missing. Raises OrchestratorError if unsafe."""
+    """Return this user's temporary folder, made if missing. Raises OrchestratorError if others may write to it."""
     return private_folder(temporary_path())
 
 
 def temporary_path() -> Path:
-    """Return the path of this user's temporary folder, unchecked: another user may have made it."""
+    """Return the path alone: another user may have made the folder."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 

@@ -30,7 +30,7 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan: one launch at a time runs it into a folder; into a URL, one of this machine.
+    """Lock a plan for a folder or, among the launches of this machine, for a URL.
 
     Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
     """
@@ -46,7 +46,7 @@ def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Lock accelerators of this machine: two launches on one of them would disturb each other's times.
+    """Lock accelerators of this machine, as launches on the same one would disturb each other's times.
 
     Raises SweepBusyError, naming the accelerator and the holder.
     """
@@ -64,7 +64,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Describe a process that runs a sweep into `location`, by its holder file; None if no process does."""
+    """Return a text about a process that runs a sweep into `location`; None if there is none."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
@@ -117,7 +117,7 @@ def _describe(holder: Path) -> str:
 
 
 def held_by(name: str) -> str | None:
-    """Describe the sweep that measures on device `name`; None if no sweep does. Takes no lock."""
+    """Return a text about the sweep that measures on a device; None if there is none. Takes no lock."""
     holder = _holder(name)
     return holder and _busy(name, holder)
 

@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.launch_file import read_launch_file
 from cudnn_sweep.cluster.local.local_ray import OBJECT_STORE_BYTES
 from cudnn_sweep.orchestrator.errors import SpecError
-from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, models_asked, models_missing, share_of
+from cudnn_sweep.orchestrator.gpus.choice import gpus_asked, model_asked, models_missing, share_of
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions
 from cudnn_sweep.orchestrator.planning.plan import Shard
 from cudnn_sweep.orchestrator.planning.request import request_of
@@ -62,8 +62,15 @@ def test_models_are_asked_for_by_name_or_a_part_of_it(
     asked: str | list[str], found: list[str]
 ) -> None:
     choice = GpuChoice(models=asked)
-    assert models_asked(choice, [H100, *A100, H200, H100]) == found
+    assert _models_asked(choice, [H100, *A100, H200, H100]) == sorted(found)
     assert models_missing(choice, [H100, *A100, H200]) == (["B200"] if "B200" in asked else [])
+
+
+def _models_asked(choice: GpuChoice, there: list[str]) -> list[str]:
+    try:
+        return [model_asked(choice, there)]
+    except SpecError as error:
+        return str(error).removeprefix("GPUs of several models: ").partition(";")[0].split(", ")
 
 
 def test_one_model_that_is_not_there_is_missing() -> None:
@@ -72,8 +79,8 @@ def test_one_model_that_is_not_there_is_missing() -> None:
 
 
 def test_exact_name_is_not_that_of_its_slices() -> None:
-    assert models_asked(GpuChoice(models=A100[0]), [SLICE, A100[0]]) == [A100[0]]
-    assert models_asked(GpuChoice(models="1g.5gb"), [SLICE, A100[0]]) == [SLICE]
+    assert model_asked(GpuChoice(models=A100[0]), [SLICE, A100[0]]) == A100[0]
+    assert model_asked(GpuChoice(models="1g.5gb"), [SLICE, A100[0]]) == SLICE
 
 
 @pytest.mark.parametrize(
