@@ -18,7 +18,7 @@ OPEN, HOPELESS, OUT = "open", "hopeless", "raced_out"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
-    """Pair configs that differ in one field; the baseline has PyTorch's default or came first."""
+    """Pair configs that differ in one field. The baseline has PyTorch's default or, without one, comes first."""
     return contrasts_among(settings_of(config) for config in configs)
 
 
@@ -34,17 +34,16 @@ def contrasts_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
-    """Return the contrasts that `decided_by` names; all if it is empty."""
     return chosen(contrasts_in(plan), plan.decided_by)
 
 
 def settings_of(config: Config) -> dict[str, str]:
-    """Return a config's fields as texts, written as SQL writes values."""
+    """Return a config's fields as texts, with values as SQL writes them."""
     return texts_of(config.columns())
 
 
 def name_of(config: Config) -> str:
-    """Return a config's name, as in the column `settings` of `records`."""
+    """Return the config's value in the column `settings` of `records`."""
     return config_name(settings_of(config))
 
 
@@ -54,7 +53,7 @@ class Standing:
 
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of the config that no race drops, as advice compares others with it; empty: none."""
+    """Name of a config that a race must not drop, because advice compares the others with it; empty: none."""
 
     @property
     def is_open(self) -> bool:
@@ -66,12 +65,11 @@ class Standing:
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether the cell is undecided and gets no further blocks."""
         return not self.is_open and not self.is_decided
 
     @property
     def out(self) -> frozenset[str]:
-        """Names of the configs that get no further block in a race."""
+        """Names of the configs that a race has dropped."""
         out = frozenset(state.other_settings for state in self.states if state.state == OUT)
         return out - {self.stays}
 
@@ -82,7 +80,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated seconds to the decision, or to the last block if `blocks_needed` is unknown."""
+        """Estimated time to the decision or, without an estimate of the blocks needed, to the last block."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -91,7 +89,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return standings by cell_id, for cells that have records of a contrast's two configs."""
+    """Return standings by cell_id, without the cells that lack records of both configs of a contrast."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -103,14 +101,14 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Return the ids of cells that get no further block; none if the number of blocks is fixed."""
+    """Return the ids of the cells that get no further block; no id if the number of blocks is fixed."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
 
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Collection[Contrast]) -> bool:
-    """Return whether no cell of `plan`, which may be a shard, gets a further block."""
+    """Return whether all cells of the plan, which may be a shard, are decided or out of reach."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
     return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
@@ -124,7 +122,7 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """Yield each contrast's state in each cell: its verdict or, if undecided, open or hopeless."""
+    """Yield a state for each contrast and cell: the verdict or, if undecided, OPEN or HOPELESS."""
     texts = [settings_of(config) for config in configs]
     if RACE in contrasts:
         yield from RaceState.of(store, sweep_id, is_over=False)
@@ -138,7 +136,7 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """Yield each contrast's state in each cell: its advice or, if unsettled, open or hopeless."""
+    """Yield a state for each contrast and cell: the advice or, if unsettled, OPEN or HOPELESS."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):
@@ -158,7 +156,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell; if a contrast has several in a cell, keep the first in query order."""
+    """Group states by cell. If a contrast has several in a cell, keep the first."""
     cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
         of_cell = cells.setdefault(state.cell_id, {})

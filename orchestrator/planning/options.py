@@ -67,13 +67,13 @@ class LaunchOptions:
 
     @cached_property
     def own_shard(self) -> "Shard | None":
-        """The shard of `--shard`. Raises SpecError for text that is no shard."""
+        """The value of `--shard`. Raises SpecError if it is no shard."""
         from cudnn_sweep.orchestrator.planning.plan import read_shard
 
         return None if self.shard is None else read_shard(self.shard)
 
     def part(self, plan: "Plan") -> "Plan":
-        """Return this launch's shard of the plan; without --shard, all of it. Raises SpecError for an empty shard."""
+        """Return this launch's shard or, without --shard, the whole plan. Raises SpecError if the shard is empty."""
         return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property
@@ -89,7 +89,7 @@ class LaunchOptions:
         return [(name, value) for name, _, value in parts]
 
     def check(self) -> None:
-        """Raise SpecError for values and combinations of options that no launch takes."""
+        """Raise SpecError for an invalid value or combination of options."""
         from cudnn_sweep.analysis.store.store import check_id
 
         _ = self.own_shard, self.blocks, self.choices
@@ -114,7 +114,7 @@ class LaunchOptions:
 
 
 def read_date(text: str, option: str) -> date:
-    """Parse a night's date, the value of `option`. Raises SpecError if `text` is no date."""
+    """Parse the value of `option`. Raises SpecError if it is no date."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -187,7 +187,7 @@ class AuditRequest:
 
 
 def read_replicates(text: str) -> "Replicates":
-    """Parse `--replicates`, such as `8`, `decided`, `decided:50` or `best`. Raises SpecError for other texts."""
+    """Parse a value of `--replicates`, such as `8` or `decided:50`. Raises SpecError."""
     from pydantic import TypeAdapter, ValidationError
 
     from cudnn_sweep.workloads.cells.suite import LOOKS, Replicates

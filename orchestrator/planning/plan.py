@@ -1,4 +1,4 @@
-"""Plan: the ordered trials of a suite on one GPU model, as a value that can be hashed and split."""
+"""Plan: the ordered trials of a suite on one GPU model."""
 
 import json
 import random
@@ -37,11 +37,11 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Number of the compute cache that this trial uses; the first trial to use a cache finds it empty."""
+    """Number of the trial's compute cache, which is empty for the first trial that uses it."""
     repeats_block: int | None = None
-    """Number of the split block that this trial's block repeats; None: this is no repeat."""
+    """Number of the split block that this trial's block repeats; None if it repeats none."""
     software: str = OWN_SOFTWARE
-    """Name of the session's Python that runs the trial; empty: the launch's own Python."""
+    """Name of the Python (of `Session.pythons`) that runs the trial; empty: the launch's own."""
 
     @property
     def trial_id(self) -> str:
@@ -50,11 +50,11 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """Random seed, the same for all configs of a block: they get the same data."""
+        """Random seed. All configs of a block have the same, so that their data are equal."""
         return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
 
     def fields(self) -> dict[str, str]:
-        """Return the fields that `--only` can choose by, as text."""
+        """Return the values that `--only` compares, by field."""
         cell = {
             name: value
             for name, value in vars(self.cell).items()
@@ -72,14 +72,14 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """Return whether a field has a value, ignoring case; networks match by short name, too."""
+        """Return whether a field has a value. Ignores case; a bundled network may lack its prefix BUNDLED."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
 @cache
 def _text(config: Config) -> str:
-    """Return the config as JSON. Cached: a million trials share a few configs."""
+    """Return the config as JSON. It is cached because a million trials share a few configs."""
     return json.dumps(config.identity(), sort_keys=True)
 
 
@@ -89,11 +89,11 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """Block counts after which a cell is tested; a decided cell gets no more blocks. Empty: all blocks run."""
+    """Numbers of blocks after which a cell is tested, and ends if it is decided; empty: all blocks run."""
     decided_by: tuple[str, ...] = ()
-    """Names of the contrasts that decide a cell, as in a suite; empty: all contrasts decide."""
+    """Names of the contrasts that decide a cell; empty: all contrasts."""
     is_race: bool = False
-    """Whether a cell is decided once its fastest config is known, and slower configs get no further blocks."""
+    """Whether the sweep looks for each cell's fastest config, and drops slower ones."""
 
     @property
     def plan_hash(self) -> str:
@@ -106,7 +106,7 @@ class Plan:
         return {trial.cell.cell_id for trial in self.trials}
 
     def configs(self) -> list[Config]:
-        """Return the configs of all trials, in an order independent of the trials' order."""
+        """Return the distinct configs, sorted."""
         return sorted({trial.config for trial in self.trials}, key=str)
 
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
@@ -117,34 +117,31 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.trial_id not in trial_ids))
 
     def with_ranks(self, count: int) -> "Plan":
-        """Return the plan with only the trials on `count` ranks."""
         return replace(self, trials=tuple(t for t in self.trials if t.cell.rank_count == count))
 
     def estimated_s(self, slots: int, *, gpu: bool) -> float:
-        """Estimate the seconds to run the plan: all trials' time budgets and overhead, divided by `slots`."""
+        """Estimate the seconds to run the plan on so many slots."""
         spec = self.measure
-        closed = spec.warmup_s + spec.steady_budget_s
+        closed_s = spec.warmup_s + spec.steady_budget_s
         if gpu and spec.device_budget_s > 0:
-            closed += spec.warmup_s + spec.device_budget_s
-        each = [closed if trial.cell.may_end() else spec.open_budget_s / 2 for trial in self.trials]
-        besides = [
-            (NETWORK_S if gpu and trial.cell.model is not None else OVERHEAD_S)
-            * (2 if gpu and trial.replicate < spec.logged_replicates else 1)
-            + COMPILE_S * trial.config.how.compiles
-            for trial in self.trials
-        ]
-        ranks = [trial.cell.rank_count if gpu else 1 for trial in self.trials]
-        seconds = sum(n * (own + more) for n, own, more in zip(ranks, each, besides, strict=True))
-        return START_S + seconds / slots
+            closed_s += spec.warmup_s + spec.device_budget_s
+        sum_s = 0.0
+        for trial in self.trials:
+            budget_s = closed_s if trial.cell.may_end() else spec.open_budget_s / 2
+            overhead_s = NETWORK_S if gpu and trial.cell.model is not None else OVERHEAD_S
+            processes = 2 if gpu and trial.replicate < spec.logged_replicates else 1
+            trial_s = budget_s + overhead_s * processes + COMPILE_S * trial.config.how.compiles
+            sum_s += trial_s * (trial.cell.rank_count if gpu else 1)
+        return START_S + sum_s / slots
 
     def first_look(self) -> "Plan":
-        """Return each cell's blocks up to the first look; without looks, the first LOOKS[0] blocks."""
+        """Return each cell's blocks up to the first look or, without looks, its first LOOKS[0] blocks."""
         first = (self.looks or LOOKS)[0]
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with each cell's blocks up to the first look moved to the front, cell by cell.
-        The cells that lack the fewest of these trials come first.
+        """Return the plan in another order: first the blocks up to the first look, cell by cell, beginning with
+        the cells that have the fewest trials left in these blocks.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -166,11 +163,11 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Plan a suite: all cells once, then all again, in random orders seeded by the cells.
+    """Plan a suite: a block of each cell, then another of each, in random orders seeded by the cells.
 
-    So each cell's replicates are spread over the sweep. If a time limit cuts the sweep, no cell is
-    more than one replicate behind, and the same cells are behind every night. The order of configs
-    is balanced over a cell's blocks. `configs`: by cell_id, for cells with configs of their own.
+    So if a time limit cuts the sweep, no cell is more than one replicate behind, and the same cells are
+    behind every night. The order of configs is balanced over a cell's blocks. `configs`: by cell_id, for
+    cells with configs of their own.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -212,7 +209,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with a new compute cache in each even replicate; the next replicate reuses it."""
+    """Return the plan with a new compute cache in every second replicate; the one after it reuses the cache."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -221,15 +218,14 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with each cell's first `most` blocks; the whole plan if no block is left."""
+    """Return the plan with at most `most` blocks per cell; the whole plan if none of its blocks is that early."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return a trial with default settings for each of the user's models, to call before measuring.
-
-    A bundled model gets one only if its cell has `expect`.
+    """Return a request for each of the user's models, and each bundled one whose cell has `expect`, to call the
+    model once before measuring.
     """
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
@@ -250,8 +246,6 @@ def first_calls(plan: Plan) -> list[TrialRequest]:
 
 
 class _BlockOrder:
-    """The order of the configs in each block of one cell."""
-
     def __init__(self, of_cell: Sequence[Config], order: random.Random) -> None:
         configs = list(dict.fromkeys(of_cell))
         sides = [config for config in configs if config.code is not None]
@@ -261,9 +255,9 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return a block's configs in order, each with its `twin`; in every other A/A pair, twin 1 leads.
+        """Return the configs of the cell's block in order, each with its `twin`.
 
-        In a gate, A/A pairs alternate between the two codes.
+        Twin 1 leads in every other A/A pair. A gate's A/A pairs alternate between the two codes.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -276,32 +270,30 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Order the members of `start` for block `number`, from 0. Any member precedes any other in
-    half of the blocks. In every 2 * len(start) blocks, all members come first equally often.
-
-    An odd block reverses the block before it; each even block rotates `start` two places further.
+    """Return the members of `start` in the order of block `number`, which counts from 0. Any member precedes
+    any other in half of the blocks. In every 2 * len(start) blocks, each comes first equally often.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
-    return rotated[::-1] if number % 2 else rotated
+    return rotated[::-1] if number % 2 else rotated  # an odd block reverses the one before it
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
-    """Return the trials that have every FIELD=VALUE. Raises SpecError for an unknown field or no trial.
+    """Return the plan of the trials that have all these values. Raises SpecError for an unknown field or no trial.
 
-    If a cell keeps only some of its trials, no look can decide it: the plan then has no looks.
+    If a cell keeps only a part of its trials, the plan has no looks, as none could decide that cell.
     """
     kept = plan.trials
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
         if field not in allowed:
-            told = f"--only: unknown field {field!r}{did_you_mean(field, allowed)}"
-            raise SpecError(f"{told}; allowed: {', '.join(allowed)}")
+            fault = f"--only: unknown field {field!r}{did_you_mean(field, allowed)}"
+            raise SpecError(f"{fault}; allowed: {', '.join(allowed)}")
         chosen = tuple(trial for trial in kept if trial.has(field, value))
         if not chosen:
             values = sorted({trial.fields()[field] or "''" for trial in kept})
-            told = f"--only {field}={value} leaves no trial{did_you_mean(value, values)}"
-            raise SpecError(f"{told}; found: {', '.join(values[:12])}")
+            fault = f"--only {field}={value} leaves no trial{did_you_mean(value, values)}"
+            raise SpecError(f"{fault}; found: {', '.join(values[:12])}")
         kept = chosen
     if not plan.looks:
         return replace(plan, trials=kept)
@@ -312,19 +304,18 @@ def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shard:
-    number: int
-    """Number of the shard, from 1 to `of`."""
+    number: int  # from 1
     of: int
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return the plan of this shard's blocks. Shards' sizes differ by at most one block or cell.
+        """Return this shard's part of the plan. Shards' sizes differ by at most one block or cell.
 
-        In an until-decided sweep whole cells are dealt out: a decision needs all of a cell's blocks.
-        Blocks are dealt by hash. By number, one shard might get all A/A pairs, which recur regularly.
-        Raises SpecError if the shard has no block.
+        If the plan has looks, a shard gets whole cells, as a look needs all of a cell's blocks.
+        Otherwise blocks are dealt out by hash: by number, one shard might get all A/A pairs.
+        Raises SpecError if the shard would be empty.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}
@@ -337,7 +328,7 @@ class Shard:
 
 
 def read_shard(text: str) -> Shard:
-    """Parse a shard such as `2/4`, the second of four. Raises SpecError for other texts."""
+    """Parse a shard such as `2/4`. Raises SpecError."""
     match = WRITTEN.fullmatch(text)
     number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:

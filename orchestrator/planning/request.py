@@ -1,6 +1,4 @@
-"""SweepRequest: a suite, options and a results location, from the launch file and the command line.
-Planned: the plan of a request on a machine.
-"""
+"""SweepRequest: what a launch file and a command line ask for. Planned: its plan on a machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,26 +17,25 @@ from cudnn_sweep.workloads.survey import Survey
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepRequest:
     options: LaunchOptions
-    """The command line's options as they were typed."""
+    """The command line's options."""
     suite_name: str
     suite: SuiteSpec
     results: str
-    """Location of the results, as it was typed."""
+    """Location of the results, as the user typed it."""
     preload: tuple[str, ...] = ()
-    """Modules that the user names for the fork server to import once, besides the suite's own."""
+    """The user's modules that the fork server imports once, besides the suite's."""
     budget_minutes: float | None = None
-    """Time limit; None: no limit."""
     launched_at: float | None = None
-    """When the time limit began, by `monotonic`; None: it begins with the first block."""
+    """Time by `monotonic` at which the time limit began; None: it begins with the first block."""
     may_skip: bool = False
-    """Whether to leave out what cannot run for lack of a package or compiler, as a night does."""
+    """Whether trials that lack a package or compiler are left out, as in a night, instead of an error."""
     job: Job | None = None
-    """The job to advise on; with a job, every second block starts with an empty compute cache."""
+    """The job to advise on. With a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """Locations of the codes that a gate or bisect compares, by `code` of their configs."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided once its candidate is shown to be not slower, as in a gate."""
+    """Whether a cell is also decided once its candidate is known to be not slower, as in a gate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,13 +46,13 @@ class Planned:
     """Modules that the fork server imports once."""
     whole: Plan
     chosen: Plan
-    """The part of `whole` that `--only` selects."""
+    """The trials of `whole` that `--only` selects."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Reason why a night leaves a model or an execution out, by its name."""
+    """Reasons why models or executions were left out (`may_skip`), by name."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:
-    """Return the request of a launch file and a command line. Raises SpecError for a bad suite."""
+    """Return the request. Raises SpecError or LaunchFileError for a mistake in the suite."""
     spec = file.sweep
     name, suite = choose_suite(spec, options.suite, options.blocks)
     return SweepRequest(

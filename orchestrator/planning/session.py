@@ -1,4 +1,4 @@
-"""Session: all that a slot needs to know of a launch, as one value. Job: what the user will run."""
+"""Session: all that a slot needs to know of a launch. Job: what the user will run."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,19 +23,19 @@ class Job:
     """What the user is going to run: parameters of the question `advice`."""
 
     steps: int = DEFAULT_STEPS
-    """Number of steps of the user's job in one process."""
+    """Number of steps in one process."""
     hours: float | None = None
-    """The job's length in place of `steps`: as many steps as the baseline makes in these hours."""
+    """Length of the job instead of `steps`: it has as many steps as the baseline makes in these hours."""
     state: str = "container"
-    """CUDA's compute cache at a process's start: empty (`container`), or filled (`warm`)."""
+    """CUDA's compute cache when the process starts: empty (`container`) or filled (`warm`)."""
     memory_limit_gib: float | None = None
     """Memory of the GPU; a setting that needs more does not fit."""
     runs: int = 1
-    """Number of runs with each setting; the confidence interval is for their mean."""
+    """Number of runs of the job; the confidence interval is that of their mean."""
 
     @property
     def blocks_owed(self) -> int:
-        """Fewest blocks that advice needs: two for a warm start, as the first fills the cache."""
+        """The fewest blocks that advice needs. For a warm start, a first block has to fill the cache."""
         return 2 if self.state == "warm" else 1
 
     def values(self) -> dict[str, Value]:
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Where a trial's code is: working folder, Python, and variables such as SWEEP_MODULES."""
+    """Where a trial's code is. `variables`: environment variables of its process, such as SWEEP_MODULES."""
 
     folder: Path | None
     python: Path | None = None
@@ -56,79 +56,78 @@ class Session:
     sweep_id: str
     launch_id: str
     plan: Plan
-    """The trials that this launch runs; if the sweep is resumed, only the missing trials."""
+    """The trials that this launch runs: those of `own` that have no record yet."""
     own: Plan
     """All trials of this launch's shard or, without a shard, of the whole plan."""
     reason: str = ""
-    """Why the launch runs this sweep, in words for the user."""
+    """Why the launch runs this sweep, as it is printed."""
     resumed: bool = False
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts of the whole sweep's configs."""
     plan_hash: str
     """Hash of the whole sweep's plan."""
     plan_trials: int
-    """How many trials the whole sweep's plan has."""
+    """Number of trials of the whole sweep's plan."""
     looks: tuple[int, ...] = ()
-    """Block counts at which each cell is tested; empty: the number of blocks is fixed."""
+    """Numbers of blocks after which a cell is tested; empty: the number of blocks is fixed."""
     job: Job | None = None
     """The job whose advice decides a cell; None: the cell's verdict decides."""
     cell_by_cell: bool = False
-    """Whether cells reach their first look one after another, as time may not suffice for all."""
+    """Whether one cell after another is brought to its first look, because time may not suffice for all."""
     begun: Mapping[str, int] = field(default_factory=dict)
-    """How many of a cell's blocks have recorded trials, by cell_id."""
+    """Numbers of blocks with recorded trials, by cell_id."""
     of_cells: int = 0
-    """How many cells the whole sweep's plan has."""
+    """Number of cells of the whole sweep's plan."""
     plan_blocks: int = 0
     """Number of blocks of the whole sweep's plan; with looks, the most that may run."""
     shard: Shard | None = None
-    """The part of the plan that this launch runs; None: all of it."""
+    """The shard that this launch runs; None: the whole plan."""
     retries: dict[str, int]
-    """Number (from 1) of this launch's retry of each failed trial, by trial_id."""
+    """Number (from 1) of the retry for each failed trial that runs again, by trial_id."""
     scratch: Path
-    """A folder on each node, for compute caches; kept until the sweep is finished."""
+    """Folder on each node for compute caches; it stays until the sweep is finished."""
     folder: Path
-    """Folder of the launch; paths of the user's workload files are relative to it. On a cluster it
-    is `Path()`, as each node's workers start in a copy of the folder."""
+    """Folder to which paths of the user's workload files are relative: the launch's or, on a cluster, `Path()`,
+    as workers start in a copy of it."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
-    """Pythons of environments with their own torch and cudnn-sweep, by a trial's `software`."""
+    """Pythons of other environments, by a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """Locations of the codes that a gate or bisect compares, by `code` of their configs."""
     min_effect: float = MIN_EFFECT
-    """The smallest relative difference that counts."""
     one_sided: bool = False
-    """Whether a cell is also decided once its candidate is shown to be not slower, as in a gate."""
+    """Whether a cell is also decided once its candidate is known to be not slower, as in a gate."""
 
     @property
     def lock_name(self) -> str:
-        """Name of the lock: one for each shard, as shards of one plan may run side by side."""
+        """Name of the sweep's lock. Each shard has its own, as shards of one plan may run side by side."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def by_ranks(self) -> Iterator["Session"]:
-        """Yield a session for each number of ranks, the smallest first: a slot has one GPU for each rank."""
+        """Yield a session for each number of ranks, as a slot has one GPU for each rank. The smallest comes first."""
         for count in sorted({trial.cell.rank_count for trial in self.plan.trials}):
             plan, own = self.plan.with_ranks(count), self.own.with_ranks(count)
             yield replace(self, plan=plan, own=own)
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Return whether the sweep, or this shard, lacks records of trials outside `hopeless` cells."""
+        """Return whether the sweep or, with a shard, the shard lacks records, except in `hopeless` cells."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
         return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Return the ids of cells that have records, but no ok trial."""
+        """Return the ids of the cells all of whose recorded trials failed."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def fallback_folders(self) -> list[Path]:
-        """Return folders on other disks or in memory, for records that cannot be written to the results."""
+        """Return folders, on other disks or in memory, for records that cannot be written to the results."""
         places = [Path("/dev/shm"), Path.home()]
         with suppress(OrchestratorError):  # the other folders remain
             places.insert(0, our_temporary_folder())
@@ -136,7 +135,7 @@ class Session:
 
 
 def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
-    """Return a session that runs a whole plan as a new sweep, with its scratch below `folder`."""
+    """Return the session of a new sweep that runs the whole plan, with its scratch below `folder`."""
     return Session(
         sweep_id=sweep_id,
         launch_id=f"launch-{sweep_id}",
@@ -153,15 +152,13 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules that the fork server imports once: `own`, and the suite's installed ones.
+    """Return the modules that the fork server imports once. Raises SpecError if one of `own` is missing.
 
-    The suite's missing modules are no error: the chosen cells may not need them. Raises SpecError
-    if a module of `own` is not installed.
+    A missing module of the suite is left out, as the chosen cells may not need it.
     """
     named = tuple(own)
-    for module in named:
-        if not _is_installed(module):
-            raise SpecError(f"metadata.sweep.preload: {module} is not installed")
+    if missing := [module for module in named if not _is_installed(module)]:
+        raise SpecError(f"metadata.sweep.preload: {missing[0]} is not installed")
     return tuple(dict.fromkeys([*filter(_is_installed, suite.preload), *named]))
 
 

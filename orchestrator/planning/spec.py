@@ -1,4 +1,4 @@
-"""Keys of a launch file under `metadata.sweep`, and the choice of a launch's suite."""
+"""Keys of a launch file under `metadata.sweep`; the suite and the launch file that a command means."""
 
 import re
 from collections.abc import Iterator
@@ -159,8 +159,7 @@ class SweepSpec(BaseModel):
 def choose_suite(
     spec: SweepSpec, name: str | None, replicates: Replicates | None = None
 ) -> tuple[str, SuiteSpec]:
-    """Choose a launch's suite; return its name and the suite. `name` and `replicates` come from the
-    command line and override the launch file.
+    """Return the suite's name and the suite. `name` and `replicates`, of the command line, override the launch file.
 
     Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
     """
@@ -207,7 +206,7 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
 
 
 def load_suite(name: str) -> SuiteSpec:
-    """Return a bundled suite by its name, or a user's by a path that ends in .yaml."""
+    """Return a bundled suite by its name, or the suite in a .yaml file. Raises SpecError or LaunchFileError."""
     if fault := _no_suite(name):
         raise SpecError(fault)
     if is_path(name):
@@ -232,7 +231,7 @@ def _no_suite(name: str) -> str | None:
 
 
 def is_path(suite: str) -> bool:
-    """Return whether `suite` is the path of a user's own suite, not the name of a bundled one."""
+    """Return whether `suite` is a path; else it is the name of a bundled suite."""
     return suite.endswith((".yaml", ".yml"))
 
 
@@ -243,7 +242,7 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file and the suite, each None if not given, and a note on what is assumed.
+    """Return the launch file, the suite (each may be None) and a note to print on what a default decided.
 
     Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
     """
@@ -266,7 +265,7 @@ def asked_file(
 
 
 def results_of_the_launch_file() -> str:
-    """Return the results location that ./cluster.yaml names; the default location without that file."""
+    """Return the results location that ./cluster.yaml names or, without that file, the default."""
     if not LAUNCH_FILE.exists():
         return DEFAULT_RESULTS
     return check_part(read_document(LAUNCH_FILE), SweepSpec, ("metadata", "sweep")).results
@@ -283,7 +282,7 @@ def _is_suite(file: Path) -> bool:
 class NightName:
     date: date
     launch: str
-    """Name of the launch file's nights; files that share results need different names."""
+    """Name of the launch file's nights, see `launch_name`."""
 
     @property
     def sweep_id(self) -> str:
@@ -291,12 +290,12 @@ class NightName:
 
     @property
     def confirm_id(self) -> str:
-        """The sweep_id of the night's fresh trials, which are no night of their own."""
+        """The sweep_id of the fresh trials that confirm the night's alerts."""
         return f"confirm-{self.date}-{self.launch}"
 
 
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
-    """Return the name of a file's nights: `nightly.name`, else `cluster_name`, else the file's name."""
+    """Return the name of the file's nights: `nightly.name`, else `cluster_name`, else the file's name."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
 
@@ -306,6 +305,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """Return whether a sweep is a night of `launch`, or has the fresh trials of such a night."""
+    """Return whether a sweep is a night of `launch`, or holds the fresh trials of one."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

@@ -20,34 +20,30 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""By option, the import path of a function whose values a shell offers as completions."""
-
-
+"""Functions, by import path, whose values a shell offers as an option's completions."""
 POSITIONAL = object()
-"""Marks a value that is typed without an option's name, in `Annotated`."""
+"""Marks a field that is typed without an option's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """Least value of an option, in `Annotated`."""
-
     value: float
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return Typer's argument or option for a field's `Annotated[type, ...]`; None for others.
-    Its last text is the help, the text before that the metavar. A flag gets no `--no-` form.
+    """Return Typer's argument or option for a field's `Annotated[type, [POSITIONAL,] [AtLeast(...),] [METAVAR,] HELP]`;
+    None for a field without a help. A flag gets no `--no-` form.
     """
-    told = getattr(hint, "__metadata__", ())
-    if info := next((each for each in told if isinstance(each, ArgumentInfo | OptionInfo)), None):
+    marks = getattr(hint, "__metadata__", ())
+    if info := next((each for each in marks if isinstance(each, ArgumentInfo | OptionInfo)), None):
         return info
-    if not (texts := [each for each in told if isinstance(each, str)]):
+    if not (texts := [each for each in marks if isinstance(each, str)]):
         return None
     metavar, text = (None, *texts)[-2:]
-    if POSITIONAL in told:
+    if POSITIONAL in marks:
         return typer.Argument(metavar=metavar, help=text)  # type: ignore[no-any-return]
     names = [_as_option(name)] if hint.__origin__ is bool else []
-    least = next((each.value for each in told if isinstance(each, AtLeast)), None)
+    least = next((each.value for each in marks if isinstance(each, AtLeast)), None)
     option: OptionInfo = typer.Option(*names, metavar=metavar, help=text, min=least)
 
     def complete(incomplete: str) -> list[str]:
@@ -58,7 +54,7 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
-    """Return the words to type for the options that differ from their defaults."""
+    """Return the words to type for the options that differ from their defaults, without the fields `without`."""
     hints = get_type_hints(type(options), include_extras=True)
     words: list[str] = []
     for field in fields(options):

@@ -20,7 +20,7 @@ def new_sweep_id() -> str:
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:
-    """Choose a sweep; return its session. Raises SpecError if a named sweep cannot be resumed."""
+    """Return a session of the chosen sweep. Raises SpecError if a named sweep cannot be resumed."""
     options, chosen = planned.request.options, planned.chosen
     if options.resume or options.sweep_id:
         return _named(store, planned)
@@ -42,7 +42,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 
 
 def _named(store: Store, planned: Planned) -> Session:
-    """Return a session of the sweep that --resume or --sweep-id names; --sweep-id may name a new one."""
+    """Return a session of the sweep that --resume or --sweep-id names. Only --sweep-id may name a new one."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
     sweep_id = options.resume or options.sweep_id
     named = f"{'--resume' if options.resume else '--sweep-id'} {sweep_id}"
@@ -66,8 +66,7 @@ def _named(store: Store, planned: Planned) -> Session:
     if options.own_shard is not None and state.shards - {options.own_shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
         raise SpecError(f"--shard {options.shard}: {sweep_id} is split into {others} shards")
-    has_codes = any(config.code is not None for config in chosen.configs())
-    if difference := differs(state, planned, has_codes=has_codes):
+    if difference := differs(state, planned):
         rather = "--new starts another sweep" if options.resume else "choose another id"
         raise SpecError(f"{named}: {difference}; {rather}")
     return _resumed(store, planned, state)
@@ -81,7 +80,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return a session that resumes the sweep of `state`; a new sweep's if `state` is None."""
+    """Return a session that resumes the sweep of `state` or, without it, starts a new one."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard
@@ -132,19 +131,18 @@ def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
     """Return whether the sweep has anything left to run: a trial without a record, a repeat of a
     split block, or a further block of an open cell.
     """
-    if plan.looks and not state.finished:
-        return not is_over(store, state.sweep_id, plan, deciding_in(plan))
     if plan.looks:
-        return False
+        return not (state.finished or is_over(store, state.sweep_id, plan, deciding_in(plan)))
     return not state.finished or any(split.waits for split in state.blocks.split)
 
 
-def differs(state: SweepState, planned: Planned, *, has_codes: bool = False) -> str | None:
-    """Return a text if hardware or software differs from the sweep's; None if neither does."""
+def differs(state: SweepState, planned: Planned) -> str | None:
+    """Return a text if the sweep ran on other hardware or with other software, else None."""
     here = planned.machine.environment
     if here.env_hash not in state.env_hashes:
         return "it ran on other hardware"
     own = {software_hash for software, software_hash in state.softwares if not software}
+    has_codes = any(config.code is not None for config in planned.chosen.configs())
     if own and here.software_hash not in own and not has_codes:  # a bisect's id hashes softwares
         return "it ran with other software"
     return None
