@@ -1,9 +1,7 @@
 """Reads the file that `sweep launch` takes: a Ray cluster-launcher file.
 
-The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The
-rest is Ray's: it is read as Ray reads it (PyYAML, YAML 1.1: `off` is false) and checked by Ray's
-own validator. A file without `provider` has no part of Ray's: its sweep runs on this machine or on
-a running cluster.
+The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The rest is read as Ray
+reads it (PyYAML, YAML 1.1: `off` is false) and checked by Ray's validator. A file without `provider` has no such rest.
 """
 
 import json

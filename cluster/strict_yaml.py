@@ -1,11 +1,10 @@
 """Reads YAML 1.2 (core schema) into pydantic models and dataclasses; an error names each mistake with its line.
 
-A document is plain data, with the line of each value. YAML 1.1 reads `on`, `no` and `2026-01-01` as truth values and
-a date; here they are text. `0x3` is text, too: as a padding it is two sizes, not a hexadecimal number. No tag
-makes an object, no key may occur twice, and aliases cannot make a small file huge.
+`on`, `no` and `2026-01-01` are text, which YAML 1.1 reads as truth values and a date. `0x3` is text, too: as a padding
+it is two sizes. No tag makes an object, no key may occur twice, and aliases cannot make a small file huge.
 
-Types of a model are strict: `no` does not pass as a truth value, nor the number 2.10 as a version. A key that the
-model does not know is a mistake, even if the model is configured to ignore such keys.
+Types of a model are strict: neither `no` passes as a truth value nor the number 2.10 as a version. An unknown key is a
+mistake, even if the model is configured to ignore it.
 """
 
 import json
@@ -51,16 +50,11 @@ MAX_FOUND = 60  # characters of a value that are shown
 WANTED = {
     "string_type": "text",
     "bool_type": "true or false",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
     "float_type": "a number",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "dataclass_type": "a mapping",
-    "literal_error": "{expected}",
-    "enum": "{expected}",
+    **dict.fromkeys(("int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping"),
+    **dict.fromkeys(("literal_error", "enum"), "{expected}"),
     "too_short": "at least {min_length} item",
     "string_too_short": "at least {min_length} character",
 }
@@ -267,7 +261,6 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
 def _explain(
     error: ValidationError, schema: Schema, document: Document, at: KeyPath
 ) -> Iterator[Mistake]:
-    """Yield one mistake for each faulty key or value, in the order of the file's lines."""
     errors = _nearest(at, [(detail["loc"], detail) for detail in error.errors()], document.values)
     errors.sort(key=lambda located: (document.line(located[0]), located[0]))
     for key, group in groupby(errors, key=lambda located: located[0]):

@@ -59,13 +59,10 @@ class SentJob:
 
 
 class Jobs:
-    """The jobs of one cluster. `address`: HOST:PORT or URL of the dashboard; `token`: file with the cluster's token.
-
-    Each method raises ClusterError if the cluster does not answer, or does not know the job.
-    """
+    """The jobs of one cluster. Methods raise ClusterError if it does not answer, or does not know the job."""
 
     def __init__(self, address: str, token: Path | None) -> None:
-        """Connect to the dashboard. Raises ClusterError if it does not answer or refuses the token."""
+        """Connect to the dashboard at HOST:PORT or a URL. Raises ClusterError if that fails."""
         self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
         try:

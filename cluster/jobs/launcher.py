@@ -1,8 +1,7 @@
-"""Calls Ray's own launcher, as a person would, to bring a cluster up and down and to open a tunnel to its head.
+"""Calls Ray's own launcher to bring a cluster up and down and to open a tunnel to its head.
 
-The launcher gets a copy of the launch file in which every Ray needs a token; the user's file stays as it is. Without
-a token anybody who reaches the dashboard's port can run code on the cluster (CVE-2023-48022; Ray has tokens against
-it from 2.54 on).
+The launcher gets a copy of the launch file in which every Ray needs a token. Without one, anybody who reaches the
+dashboard's port can run code on the cluster (CVE-2023-48022; Ray has tokens from 2.54 on).
 """
 
 import copy
@@ -93,8 +92,8 @@ def bring_up(file: Path, token: Path) -> None:
 def take_down(file: Path) -> None:
     """Run `ray down`, which ends every node. Raises ClusterError.
 
-    `ray down` calls a bare `ray stop`, which does not find a `ray` in a virtual environment. So the
-    file's own stop commands run on the head first. The other nodes end once the head is gone.
+    Before that, run the file's own stop commands on the head: `ray down` calls a bare `ray stop`, which does not
+    find a `ray` in a virtual environment.
     """
     log = file.with_name("down.log")
     for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
@@ -105,7 +104,6 @@ def take_down(file: Path) -> None:
 
 
 def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the file's Ray part, with Ray's defaults for missing keys."""
     from ray.autoscaler._private.util import prepare_config
 
     with unheard():
@@ -126,8 +124,7 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the numbers of hosts, the head included, and of GPUs that `ray up` starts at once.
-    The number of GPUs is None if the file states none."""
+    """Return how many hosts, the head included, and GPUs `ray up` starts at once; GPUs are None if not stated."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -232,7 +229,6 @@ def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
 
 
 def difference(ray_part: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return a unified diff of the user's file (with Ray's defaults) and `secure`'s `config`."""
     parts = _changed_part(ray_part), {key: config[key] for key in CHANGED}
     # one line for each command
     old, new = (yaml.safe_dump(part, sort_keys=False, width=10**6).splitlines() for part in parts)

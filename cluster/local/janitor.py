@@ -1,11 +1,8 @@
-"""Ends what a local Ray leaves behind and removes its folder, however its driver ended.
+"""`python janitor.py FOLDER` ends what a local Ray leaves behind and removes its folder, however its driver ended.
 
-`local_ray` starts this file as a process with the standard library alone. As the process has its own
-Unix session, neither Ctrl-C nor a SIGKILL of the sweep reaches it. It waits until its input closes,
-which happens when the sweep ends or dies. Without a janitor, a Ray whose driver was killed would
-leave all its files and two running agents (in Ray 2.60 for over 40 s).
-
-    python janitor.py FOLDER
+`local_ray` starts this process, which imports only the standard library, in a Unix session of its own, so that no
+Ctrl-C reaches it. It begins when its input closes: when the sweep ends or dies. Without it, a Ray whose driver was
+killed would leave all its files, and two agents running (in Ray 2.60 for over 40 s).
 """
 
 import os

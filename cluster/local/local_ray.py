@@ -1,8 +1,7 @@
-"""A Ray of our own on this machine, that no other Ray notices and nobody else can use.
+"""A Ray of our own on this machine, which no other Ray notices and nobody else can use.
 
-It listens on the loopback alone, needs a token made for it, and lives in a folder of its own. Its
+It listens on the loopback alone, and needs a token, in case it listens on a network despite our settings. Its
 processes and files end with the `with`, also after an exception, Ctrl-C or a kill of our process.
-If it should listen on a network despite our settings, the token still keeps others out.
 """
 
 import logging
