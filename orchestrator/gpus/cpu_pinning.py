@@ -127,7 +127,6 @@ def _nodes(system: Path) -> dict[int, int]:
 
 
 def _siblings(cpu: int, allowed: Collection[int], system: Path) -> tuple[int, ...]:
-    """Return the hardware threads of the CPU's core that we may use."""
     topology = system / f"devices/system/cpu/cpu{cpu}/topology"
     siblings = parse_cpus(text_of(topology / "thread_siblings_list"))
     return tuple(sorted(set(siblings) & set(allowed) | {cpu}))

@@ -21,9 +21,9 @@ def temporary_path() -> Path:
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 
-def scratch_folder(sweep_id: str) -> Path:
-    """Return the folder of a sweep's compute caches. Raises OrchestratorError."""
-    return our_temporary_folder() / "scratch" / sweep_id
+def scratch_folder(name: str) -> Path:
+    """Return the folder for a sweep's compute caches. Raises OrchestratorError."""
+    return our_temporary_folder() / "scratch" / name
 
 
 def private_folder(path: Path) -> Path:

@@ -1,8 +1,7 @@
 """Locks: one launch at a time runs a plan into a results location, or uses an accelerator.
 
-An accelerator's lock is the name of an abstract socket of Linux. All users of the machine share
-such names, whatever their TMPDIR (a container with its own network has its own names). There is no
-file to tamper with, and the kernel frees the name when the process that holds the lock ends.
+An accelerator's lock is the name of an abstract socket of Linux, which all users of the machine share (a container
+with its own network has its own names). The kernel frees the name when the process that holds the lock ends.
 """
 
 import errno
@@ -30,26 +29,20 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan for a folder or, among the launches of this machine, for a URL.
-
-    Raises SweepBusyError, naming the holder; OrchestratorError if no lock can be made.
-    """
+    """Lock a plan; for a URL, on this machine only. Raises SweepBusyError, or OrchestratorError if that fails."""
     busy = "this sweep is in progress; launch again when it has ended"
     return _held(_folder(location), plan_hash, busy)
 
 
 def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
-    """Lock a launch file's nights. Raises SweepBusyError, naming the holder."""
+    """Lock a launch file's nights. Raises like `sweep_lock`."""
     busy = "a night of this launch file is in progress"
     return _held(_folder(location), f"nightly-{launch}", busy)
 
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Lock accelerators of this machine, as launches on the same one would disturb each other's times.
-
-    Raises SweepBusyError, naming the accelerator and the holder.
-    """
+    """Lock accelerators of this machine. Raises SweepBusyError, naming the accelerator and the holder."""
     with ExitStack() as held:
         for name in sorted(accelerators):
             lock = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))

@@ -49,8 +49,6 @@ def name_of(config: Config) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How far one cell is decided, over all its contrasts."""
-
     states: Sequence[ContrastState]
     stays: str = ""
     """Name of a config that a race must not drop, because advice compares the others with it; empty: none."""

@@ -106,7 +106,6 @@ class Plan:
         return {trial.cell.cell_id for trial in self.trials}
 
     def configs(self) -> list[Config]:
-        """Return the distinct configs, sorted."""
         return sorted({trial.config for trial in self.trials}, key=str)
 
     def blocks(self) -> Iterator[tuple[int, list[Trial]]]:
@@ -120,7 +119,6 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.cell.rank_count == count))
 
     def estimated_s(self, slots: int, *, gpu: bool) -> float:
-        """Estimate the seconds to run the plan on so many slots."""
         spec = self.measure
         closed_s = spec.warmup_s + spec.steady_budget_s
         if gpu and spec.device_budget_s > 0:
@@ -140,9 +138,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan in another order: first the blocks up to the first look, cell by cell, beginning with
-        the cells that have the fewest trials left in these blocks.
-        """
+        """Return the plan with the blocks up to the first look moved to the front, cell by cell, shortest first."""
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
@@ -165,9 +161,8 @@ def make_plan(
 ) -> Plan:
     """Plan a suite: a block of each cell, then another of each, in random orders seeded by the cells.
 
-    So if a time limit cuts the sweep, no cell is more than one replicate behind, and the same cells are
-    behind every night. The order of configs is balanced over a cell's blocks. `configs`: by cell_id, for
-    cells with configs of their own.
+    So if a time limit cuts the sweep, no cell is more than one replicate behind, and every night the same cells are.
+    `configs`: by cell_id, for cells with configs of their own.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -224,9 +219,7 @@ def first_blocks(plan: Plan, most: int) -> Plan:
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return a request for each of the user's models, and each bundled one whose cell has `expect`, to call the
-    model once before measuring.
-    """
+    """Return a request to call each model once: the user's, and the bundled ones whose cell has `expect`."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell
@@ -255,13 +248,10 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return the configs of the cell's block in order, each with its `twin`.
-
-        Twin 1 leads in every other A/A pair. A gate's A/A pairs alternate between the two codes.
-        """
+        """Return the configs of the block in order, each with its `twin`, which leads in every other A/A pair."""
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
-            paired = self._paired[replicate % len(self._paired)]
+            paired = self._paired[replicate % len(self._paired)]  # a gate's two codes alternate
             there = placed.index((paired, 0))
             first, last = (0, there) if self._twin_leads else (there + 1, len(placed))
             placed.insert(self._order.randint(first, last), (paired, 1))
@@ -311,11 +301,10 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return this shard's part of the plan. Shards' sizes differ by at most one block or cell.
+        """Return this shard's part of the plan. Raises SpecError if it is empty.
 
-        If the plan has looks, a shard gets whole cells, as a look needs all of a cell's blocks.
-        Otherwise blocks are dealt out by hash: by number, one shard might get all A/A pairs.
-        Raises SpecError if the shard would be empty.
+        Blocks are dealt out by hash: by number, one shard might get all A/A pairs. If the plan has looks, whole
+        cells are dealt out, as a look needs all of a cell's blocks.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}

@@ -17,7 +17,6 @@ from cudnn_sweep.workloads.survey import Survey
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepRequest:
     options: LaunchOptions
-    """The command line's options."""
     suite_name: str
     suite: SuiteSpec
     results: str
@@ -43,7 +42,6 @@ class Planned:
     request: SweepRequest
     machine: Survey
     preload: tuple[str, ...]
-    """Modules that the fork server imports once."""
     whole: Plan
     chosen: Plan
     """The trials of `whole` that `--only` selects."""

@@ -56,7 +56,7 @@ class Session:
     sweep_id: str
     launch_id: str
     plan: Plan
-    """The trials that this launch runs: those of `own` that have no record yet."""
+    """The trials that this launch runs: those of `own` without a record, and those to retry."""
     own: Plan
     """All trials of this launch's shard or, without a shard, of the whole plan."""
     reason: str = ""
@@ -120,7 +120,7 @@ class Session:
         return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Return the ids of the cells all of whose recorded trials failed."""
+        """Return the ids of the cells that have records, none of them ok."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}

@@ -159,9 +159,8 @@ class SweepSpec(BaseModel):
 def choose_suite(
     spec: SweepSpec, name: str | None, replicates: Replicates | None = None
 ) -> tuple[str, SuiteSpec]:
-    """Return the suite's name and the suite. `name` and `replicates`, of the command line, override the launch file.
-
-    Raises SpecError for an unknown suite, LaunchFileError for a mistake in a suite's file.
+    """Return the suite and its name. `name` and `replicates` override the launch file. Raises SpecError for an unknown
+    suite, LaunchFileError for a mistake in its file.
     """
     if replicates is not None:
         spec = spec.model_copy(update={"replicates": replicates})
@@ -242,9 +241,8 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, the suite (each may be None) and a note to print on what a default decided.
-
-    Raises SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
+    """Return the launch file, the suite (each may be None) and a note to print on what a default decided. Raises
+    SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
     """
     if typed is not None and typed.suffix == ".py":
         raise SpecError(

@@ -31,9 +31,7 @@ class AtLeast:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return Typer's argument or option for a field's `Annotated[type, [POSITIONAL,] [AtLeast(...),] [METAVAR,] HELP]`;
-    None for a field without a help. A flag gets no `--no-` form.
-    """
+    """Return Typer's form of a field's `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`, else None."""
     marks = getattr(hint, "__metadata__", ())
     if info := next((each for each in marks if isinstance(each, ArgumentInfo | OptionInfo)), None):
         return info
@@ -42,7 +40,7 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
     metavar, text = (None, *texts)[-2:]
     if POSITIONAL in marks:
         return typer.Argument(metavar=metavar, help=text)  # type: ignore[no-any-return]
-    names = [_as_option(name)] if hint.__origin__ is bool else []
+    names = [_as_option(name)] if hint.__origin__ is bool else []  # without a form --no-NAME
     least = next((each.value for each in marks if isinstance(each, AtLeast)), None)
     option: OptionInfo = typer.Option(*names, metavar=metavar, help=text, min=least)
 

@@ -57,7 +57,7 @@ def _named(store: Store, planned: Planned) -> Session:
         there = store.stored_trials(state.sweep_id).keys()
         is_there = {trial.trial_id for trial in chosen.trials} <= there
         if not is_there and state.plan_hash not in (whole.plan_hash, chosen.plan_hash):
-            raise SpecError(f"{named}: that sweep's plan is not that of this launch file")
+            raise SpecError(f"{named}: that sweep has another plan than this launch file")
     elif state.plan_hash != chosen.plan_hash:
         raise SpecError(
             f"{named}: that sweep has another plan; suite, --only and GPU model must be the same in "
@@ -128,9 +128,7 @@ def _session(
 
 
 def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Return whether the sweep has anything left to run: a trial without a record, a repeat of a
-    split block, or a further block of an open cell.
-    """
+    """Return whether a trial, a repeat of a split block, or a further block of an open cell is left to run."""
     if plan.looks:
         return not (state.finished or is_over(store, state.sweep_id, plan, deciding_in(plan)))
     return not state.finished or any(split.waits for split in state.blocks.split)

@@ -146,7 +146,7 @@ def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Pu
     put(store, narrow(plan, [("benchmark", "true")]), 1)
     with pytest.raises(SpecError, match="no such sweep; the newest here: earlier"):
         choose(store, plan, resume="latest")
-    with pytest.raises(SpecError, match="plan is not that of this launch file"):
+    with pytest.raises(SpecError, match="has another plan than this launch file"):
         choose(store, plan, resume="earlier")
 
 
