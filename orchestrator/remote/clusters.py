@@ -57,11 +57,11 @@ UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Stores a night's outcome, given its sweep_id and JSON. Raises an AnalysisError if the JSON is no such outcome."""
+"""Stores the outcome of a night, given its sweep_id and JSON. Raises AnalysisError if the JSON is invalid."""
 
 
 class Cluster:
-    """A cluster as a destination: a driver there runs a launch or a night on the nodes."""
+    """A cluster as a destination, on which a driver runs a launch or a night."""
 
     where = "the cluster that this machine is a node of"
 
@@ -69,7 +69,7 @@ class Cluster:
         self.file = file
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        """Print a plan for each GPU model that the suite names, without a survey of the nodes."""
+        """Print a plan for each GPU model that the suite names. The nodes are not surveyed."""
         self._show_start(console)
         models = request.suite.gpus.models
         with ForkServer(survey_only=True) as server:
@@ -83,10 +83,10 @@ class Cluster:
         return ExitCode.FINE
 
     def _show_start(self, console: Console) -> None:
-        """Print how the cluster would be brought up, if a launch would do that."""
+        """Print how a launch would bring the cluster up; nothing if it would not."""
 
     def _size(self) -> str:
-        """Return a text on the cluster's hosts and GPUs, as far as known before a survey."""
+        """Return a text on the cluster's hosts and GPUs, as far as the launch file states them."""
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
@@ -100,7 +100,7 @@ class Cluster:
 
 
 class Inside(Cluster):
-    """The cluster of which this machine is a node: the driver is a process on this machine."""
+    """The cluster of which this machine is a node. The driver is a child of this process."""
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         keep(night.name.sweep_id, self._run(self._job(request, night), console).outcome)
@@ -115,7 +115,7 @@ class Inside(Cluster):
         return replace(super()._job(request, night), inside=True)
 
     def _run(self, request: JobRequest, console: Console) -> Ended:
-        """Run the driver. Raises UnfinishedError if it ends early, SpecError if it started nothing."""
+        """Run the driver. Raises UnfinishedError if it is killed, SpecError if it ends with an error."""
         follower = Follower(request.sweep.results, console, is_here=True)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
@@ -135,7 +135,7 @@ class Inside(Cluster):
 
 
 class RunningCluster(Cluster):
-    """The cluster whose dashboard the launch file names: the driver is a job that outlives this process."""
+    """The cluster whose dashboard the launch file names. The driver is a job, which may outlive this process."""
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
@@ -143,8 +143,8 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night, or follow it if it runs already. `keep` gets its outcome, and those of nights
-        that nobody followed. Raises SweepBusyError if another night of the launch file is running.
+        """Run the night, or follow it if it runs already. Also `keep` outcomes of earlier nights that nobody
+        followed. Raises SweepBusyError if another night of the launch file is running.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)
@@ -156,21 +156,21 @@ class RunningCluster(Cluster):
                 say(console, f"Sweep {tonight} has ended on the cluster: this is its outcome")
                 return
             else:
-                still = f"Sweep {tonight} is still running, as the cluster's job {job.job_id}"
-                say(console, f"{still}: following it")
+                say(
+                    console,
+                    f"Following job {job.job_id}, in which sweep {tonight} is still running",
+                )
         try:
             report = follow(self.jobs, job, console)
         except KeyboardInterrupt:
-            say(
-                console,
-                f"\nSweep {tonight} continues on the cluster. To follow it, repeat the command",
-            )
+            continues = f"Sweep {tonight} continues on the cluster"
+            say(console, f"\n{continues}. To follow it, repeat the command")
             raise
         keep(tonight, report.outcome)
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Fetch outcomes of ended nights. Return tonight's job if it runs or was fetched now."""
+        """Fetch outcomes of ended nights. Return tonight's job if it is running or was fetched now."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
@@ -192,7 +192,7 @@ class RunningCluster(Cluster):
         return tonight
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        """Send the sweep. Follow it and return its exit code, or return 0 if nobody follows it to its end."""
+        """Send the sweep, and follow it. Return its exit code, or 0 if it is not followed to its end."""
         sent, file = self._job(request), shlex.quote(str(request.options.file))
         self.make_ready(console)
         with self.jobs() as jobs:
@@ -200,8 +200,10 @@ class RunningCluster(Cluster):
         say(console, f"Job {job.job_id}")
         if not Location(job.results).is_url:
             there = f"~/{HEAD_FOLDER}/{job.results} on the head and are lost with its disk"
-            copies = f"While you follow, they are copied to {job.results}"
-            say(console, f"Results are in {there}. {copies}.")
+            say(
+                console,
+                f"Results are in {there}. While you follow, they are copied to {job.results}.",
+            )
         try:
             if not request.options.detach:
                 return follow(self.jobs, job, console).exit_code
@@ -220,7 +222,7 @@ class RunningCluster(Cluster):
         yield Jobs(address, token)
 
     def make_ready(self, console: Console) -> None:
-        """Do nothing: the cluster must be up, and `jobs` raises if it is not."""
+        """Do nothing: the cluster must be up already, or `jobs` raises."""
 
     def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
         job = SentJob(
@@ -235,7 +237,7 @@ class RunningCluster(Cluster):
         return job
 
     def sent(self, jobs: Jobs) -> list[SentJob]:
-        """Return the jobs that were sent from here. Raises ClusterError if there is none."""
+        """Return the jobs sent from this machine. Raises ClusterError if there is none."""
         if not (sent := jobs.sent(self.known.sender())):
             raise ClusterError(
                 f"no sweep was sent to {self.where} from here since its head node started: `sweep launch` resumes "
@@ -269,8 +271,8 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up, unless it runs with this same file: `ray up` would end its jobs.
-        If it needs no token, take it down and raise ClusterError.
+        """Bring the cluster up, unless it is up with this same file, as `ray up` would end its jobs.
+        If it answers without a token, take it down and raise ClusterError.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)

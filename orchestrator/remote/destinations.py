@@ -1,4 +1,4 @@
-"""Chooses the Destination of a launch file: KINDS has a row for each kind of file."""
+"""Chooses the destination of a launch: this machine, or a cluster."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from cudnn_sweep.workloads.cells.suite import most_replicates
 
 class Destination(Protocol):
     where: str
-    """The destination, in words."""
+    """Name of the destination in messages."""
 
     def launch(self, request: SweepRequest, console: Console) -> int:
         """Run the sweep or send it, and return the exit code."""
@@ -41,7 +41,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night and `keep` its outcome, or return the place where this process is to measure it."""
+        """Run the night and `keep` its outcome; or return a place, in which the caller has to measure the night."""
 
 
 File = LaunchFile[SweepSpec]
@@ -56,12 +56,12 @@ def cluster_of(file: File) -> RunningCluster:
     destination = destination_of(file)
     if isinstance(destination, RunningCluster):
         return destination
-    where = destination.where
-    raise SpecError(f"{file.path} names {where}, allowed: a cluster to which jobs are sent")
+    found = f"{file.path} names {destination.where}"
+    raise SpecError(f"{found}, allowed: a cluster to which jobs are sent")
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Launch; for a dry run only print the plan. Return the exit code. Raises one of MISTAKES."""
+    """Launch or, in a dry run, print the plan. Return the exit code. Raises one of MISTAKES."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
@@ -111,27 +111,24 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
     (lambda file: True, lambda file: Here()),
 ]
-"""A test and a destination for each kind of launch file; the first test that holds decides."""
+"""Destinations by kind of launch file, each after its test. The first test that returns True decides."""
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """Without a GPU, print that the run is only a demonstration, and the blocks per cell if fewer than on a GPU."""
+    """If there is no GPU, print that the run is only a demonstration, and whether it has fewer blocks per cell."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
     few, usual = (most_replicates(s.replicates) for s in (suite.on("cpu"), suite))
-    shows = "this only shows what a sweep does"
+    text = "No GPU here, so cuDNN's flags have no effect: this only shows what a sweep does"
     if suite.needs_cuda:
-        plan = "this is its plan for a machine of one slot"
-        shows = f"the suite runs only on a GPU, and {plan}"
+        text = "No GPU here, which the suite needs: this is its plan for a machine of one slot"
     more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
-    say(console, f"No GPU here: cuDNN's flags have no effect, so {shows}{more}.")
+    say(console, f"{text}{more}.")
 
 
 def to_json(ran: Ran, results: str) -> str:
-    """Return a sweep's outcome as one JSON object. A verdict has the columns of `helps_or_hurts`, a break-even those of
-    `break_even`, and both have their cell's name. `results`: the location as it was typed.
-    """
+    """Return a sweep's outcome as JSON. Rows are those of `race`, `helps_or_hurts`, `break_even`, with cell names."""
 
     def named(row: Verdict | BreakEven | RaceState) -> dict[str, object]:
         return {"cell": ran.names[row.cell_id], **vars(row)}

@@ -64,21 +64,18 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """The nodes of a cluster as a Place; prints events for those who follow the job."""
+    """The nodes of a cluster as a Place. It prints an Event for each change, for commands that follow the job."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
         self._choice = choice
         self._sweeps: dict[str, SweepStatus] = {}
-        """Status of each sweep by launch_id; a night has a second sweep, of its fresh trials."""
+        """Statuses by launch_id: of the sweep and, in a night, of its fresh trials."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Return the survey of the first node: all nodes have the same hardware and software.
-
-        Raises SpecError for a suite with several ranks: a slot of a cluster has one GPU.
-        """
+        """Return the survey of the first node, as all are alike. Raises SpecError for a suite with several ranks."""
         counts = {count for axes in suite.cells for count in as_list(axes.ranks)} - {ONE_RANK}
-        if counts:
+        if counts:  # a slot has one GPU
             raise SpecError(
                 f"ranks: found {', '.join(sorted(counts))}, allowed on a cluster: {ONE_RANK}; "
                 "launch where each rank has its own GPU"
@@ -86,26 +83,20 @@ class TheseNodes:
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        """Do nothing: a model that fails on the nodes is found by its first trials."""
+        """Do nothing: if a model fails, its first trials show that."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         sweep = SweepStatus(sweep_id=session.sweep_id)
         sweep = self._sweeps.setdefault(session.launch_id, sweep)
         sweep.trials_planned += len(session.plan.trials)
-        emit(
-            Started(
-                sweep_id=session.sweep_id,
-                reason=reason,
-                plan=session.plan,
-                contrasts=session.contrasts,
-            )
-        )
+        plan, contrasts = session.plan, session.contrasts
+        emit(Started(sweep_id=session.sweep_id, reason=reason, plan=plan, contrasts=contrasts))
 
     def last_good(self, python: Path) -> Environment:
         return look_at_last_good(self._nodes, python)
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield checks of the results' location; nodes were checked when they were surveyed."""
+        """Yield checks of the results' location. The survey has checked the nodes."""
         yield from check_storage(results)
 
     @contextmanager
@@ -146,7 +137,6 @@ class TheseNodes:
 
 
 def run(request: JobRequest, console: Console) -> Ended:
-    """Run a launch on the cluster's nodes."""
     sweep, place = request.sweep, place_of(request, console)
     on_the_head = replace(sweep, results=results_of(request), launched_at=monotonic())
     ran = run_sweep(plan_sweep(on_the_head, place), place, console)
@@ -155,10 +145,10 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run this folder's request on this node's cluster. Print an Ended; return its exit code."""
+    """Run this folder's request on this node's cluster. Print an Ended event; return its exit code."""
     request = read_request(Path.cwd())
     try:
-        # Ray gives a job's folder to its workers; without a job, this process gives it
+        # Ray copies a job's folder to its workers. Without a job, this process has Ray do that.
         environment = {"working_dir": str(Path.cwd()), "env_vars": VARIABLES}
         ray.init(
             address="auto",
@@ -181,9 +171,7 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the results' location on the head: the URL, or a folder to which the sender's records are copied.
-    A relative folder lies below ~/.cudnn-sweep.
-    """
+    """Return the results' location on the head: the URL, or a folder, into which the sender's records are copied."""
     results = request.sweep.results
     if Location(results).is_url:
         return results
@@ -194,7 +182,7 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the nodes that can take part. Raises SpecError if none can, or for several GPU models."""
+    """Return the nodes that can take part. Raises SpecError if none can, or if they have several GPU models."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)
@@ -222,7 +210,7 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive, or all if none is: slots on a lost node would never begin."""
+    """Return the nodes that are alive, as a slot on a lost node would never begin; all nodes if none is alive."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

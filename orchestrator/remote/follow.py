@@ -1,10 +1,9 @@
-"""Follows a sweep on a cluster: shows it here, copies its records, and returns how it ended. Also
-reads what jobs have printed so far.
-"""
+"""Reads the output of jobs: follows a job to its end or reads it so far, and copies its records."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic, sleep
 
 from rich.console import Console
@@ -39,21 +38,21 @@ Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
-    """Handles a job's events: shows progress, copies records, keeps the last event. Repeated events change nothing."""
+    """Handles a job's events: shows progress, copies records, keeps the last event. An event may be repeated."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`results`: folder for copies of records. A URL, or the job's own folder (`is_here`), gets no copies."""
+        """`results`: folder for copies of records. If it is a URL or the job's own (`is_here`), none are made."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
         self._kept: dict[str, dict[str, bool]] = {}
-        """Attempts in `results` by sweep_id: for each attempt's id, whether it ends a launch."""
+        """For each stored attempt of a sweep, whether it ends a launch; by sweep_id and attempt_id."""
         self.new: set[str] = set()
-        """Ids of the attempts whose records were copied."""
+        """Ids of the attempts that were copied."""
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
-        """The job's last event; None until it comes. Ray ends the job seconds later."""
+        """The job's last event; None until it comes, seconds before Ray ends the job."""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -70,19 +69,13 @@ class Follower:
             self.ended = event
 
     def _start(self, event: Started) -> None:
-        """Show the plan of a sweep, or of its repeated blocks."""
         self._display.close()
         if event.reason:
             say(self._console, f"Sweep {event.sweep_id} ({event.reason})")
         self._progress = Progress()
-        self._display.enter_context(
-            watch(
-                self._console,
-                event.plan,
-                lambda: self._progress,
-                lambda: Verdict.of_each(self._store, event.sweep_id, event.contrasts),
-            )
-        )
+        verdicts = partial(Verdict.of_each, self._store, event.sweep_id, event.contrasts)
+        shown = watch(self._console, event.plan, lambda: self._progress, verdicts)
+        self._display.enter_context(shown)
 
     def _keep(self, record: RunRecord) -> None:
         """Copy a record into the results, unless it is there already."""
@@ -104,9 +97,7 @@ class Follower:
             self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Return the job's last event. Raises SpecError with the reason if nothing was started, UnfinishedError
-        with `ended_as` if the driver ended early.
-        """
+        """Return the job's last event. Raises SpecError if it is an error, UnfinishedError if there is none."""
         if self.ended is None:
             raise UnfinishedError(ended_as)
         if self.ended.reason is not None:
@@ -117,8 +108,8 @@ class Follower:
 
 
 def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end, and connect again after a break, such as a laptop's sleep. Raises ClusterError if the
-    cluster is not reached for LOST_S, UnfinishedError if the job ended early, SpecError if nothing was started.
+    """Follow a job to its end, connecting again after a break. Raises ClusterError if the cluster is not reached
+    for LOST_S, UnfinishedError if the job ended early, SpecError if its driver ended with an error.
     """
     follower = Follower(job.results, console)
     taken, lost_at = 0, None
@@ -147,11 +138,9 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStatus:
-    """Status of a job, and of each of its sweeps."""
-
     job_id: str
     state: str
-    """State of a Ray job, such as pending or failed; of this machine: running or not running."""
+    """State of a Ray job, such as pending or failed. This machine's is running or not running."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]
@@ -172,38 +161,32 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 
 
 def status_here(location: str) -> JobStatus:
-    """Return this machine's status, with the sweep in `location` that has the newest record."""
+    """Return this machine's status, with the sweep of the newest record in `location`."""
     store, holder = open_store(location), holder_of(location)
-    states = sorted(store.sweeps(), key=lambda state: state.last_ended_at)[-1:]
-    words = [f"By {holder}"] if holder else []
-    for last in states:
-        rows = store.snapshot(last.sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
+    words, sweeps = [f"By {holder}"] if holder else [], []
+    if last := max(store.sweeps(), key=lambda state: state.last_ended_at, default=None):
+        sweep_id, planned, recorded = last.sweep_id, last.plan_trials, last.recorded
+        rows = store.snapshot(sweep_id).table(["ended_at", "cell_id"]).sort_by("ended_at")
         if len(rows):  # no rows if the sweep's folder was renamed
-            name = stored_names(store, last.sweep_id)[rows["cell_id"][-1].as_py()]
+            name = stored_names(store, sweep_id)[rows["cell_id"][-1].as_py()]
             words.append(f"Last trial: {name}, ended {last.last_ended_at:%F %T} UTC")
+        sweeps = [SweepStatus(sweep_id=sweep_id, trials_planned=planned, trials_recorded=recorded)]
     return JobStatus(
         job_id="this machine",
         state="running" if holder else "not running",
         message=". ".join(words) or f"No trial is recorded in {location}",
         results=location,
-        sweeps=tuple(
-            SweepStatus(
-                sweep_id=last.sweep_id,
-                trials_planned=last.plan_trials,
-                trials_recorded=last.recorded,
-            )
-            for last in states
-        ),
+        sweeps=tuple(sweeps),
     )
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    """Copy the jobs' records that the results here lack; return how many were copied."""
+    """Copy the jobs' records into the results here; return the number of new ones."""
     return sum(len(fetch(jobs, job).new) for job in sent if missing_here(jobs, job))
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far, and copy its records. Return the Follower that handled the output."""
+    """Read a job's output so far and copy its records; return the Follower that did so."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)
@@ -212,7 +195,7 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Return how many of the job's records are not in the results here; 0 for a URL."""
+    """Return the number of the job's records that the results here lack; 0 for a URL."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0
@@ -225,7 +208,7 @@ def missing_here(jobs: Jobs, job: SentJob) -> int:
 
 
 def _sweeps_of(jobs: Jobs, job: SentJob) -> dict[str, SweepStatus]:
-    """Return the status of each of the job's sweeps by launch_id, as the job printed it last."""
+    """Return the statuses that the job printed last, by launch_id."""
     for is_whole in (False, True):
         output = jobs.output(job.job_id) if is_whole else jobs.last_lines(job.job_id, LAST_LINES)
         for event in map(from_line, reversed(output.split("\n"))):

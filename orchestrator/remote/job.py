@@ -1,6 +1,4 @@
-"""A job on a cluster: its request, the files sent along (our package and the user's code), and its events. An event
-is a marked line in the job's output, for commands that follow the job.
-"""
+"""A job on a cluster: its request, its files, and its events, which are marked lines in its output."""
 
 import shlex
 import shutil
@@ -46,13 +44,13 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """The part of a night's request that a launch's request lacks."""
+    """What the request of a night holds besides that of a launch."""
 
     options: NightOptions
     keys: NightlyKeys
     name: NightName
     host: str
-    """The host on which the night was started."""
+    """Name of the host on which the night was started."""
     since: date
     """Earliest night to compare with."""
 
@@ -63,20 +61,19 @@ class JobRequest:
 
     sweep: SweepRequest
     workers: int = 0
-    """Number of nodes to wait for, besides the head."""
+    """Number of nodes besides the head to wait for."""
     inside: bool = False
-    """Whether the launch runs on a node of the cluster; then the driver is its child, not a job."""
+    """Whether the command runs on a node of the cluster. Then the driver is its child, not a job."""
     allow_unauthenticated: bool = False
     night: NightJob | None = None
 
     @property
     def driver(self) -> str:
-        """The module of the driver that runs this request on the cluster."""
         return f"cudnn_sweep.orchestrator.{'nightly' if self.night else 'remote'}.driver"
 
     @property
     def command(self) -> str:
-        """The command that continues this launch or night."""
+        """The command that resumes this launch or night."""
         if self.night is None:
             return self.sweep.options.command()
         options = replace(self.night.options, night=self.night.name.date)
@@ -105,7 +102,7 @@ class Started:
 
 @dataclass(kw_only=True, slots=True)
 class SweepStatus:
-    """How far one launch of a sweep is."""
+    """Progress of one launch of a sweep."""
 
     sweep_id: str
     trials_planned: int = 0
@@ -122,19 +119,17 @@ class SweepStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed:
-    """Progress of a job: the last event of this kind replaces the earlier ones."""
+    """Progress of a job. The latest event replaces the earlier ones."""
 
     progress: Progress
-    """Progress of what runs now: the session's plan, or repeats of split blocks."""
+    """Progress of the session that runs now, which may be one of repeats of split blocks."""
     sweeps: dict[str, SweepStatus]
-    """The job's sweeps by launch_id; a night has a second sweep, of its fresh trials."""
+    """Statuses by launch_id: of the sweep and, in a night, of its fresh trials."""
     kind: Literal["progressed"] = "progressed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recorded:
-    """A trial whose record is durable on the cluster."""
-
     record: RunRecord
     kind: Literal["recorded"] = "recorded"
 
@@ -143,7 +138,7 @@ class Recorded:
 class Ended:
     exit_code: int
     reason: str | None = None
-    """Why nothing was started; None if something was."""
+    """Message of the error with which the driver ended; None if it ended without one."""
     outcome: str = ""
     """Outcome of a night, as in `night.json` of its reports."""
     kind: Literal["ended"] = "ended"
@@ -159,12 +154,12 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str) -> Event | None:
-    """Return the event in a line; None for plain output, or an event that is cut off."""
+    """Return the event in a line, or None for plain output and an incomplete event."""
     if not line.startswith(MARK):
         return None
     try:
         return EVENT.validate_json(line.removeprefix(MARK))
-    except ValidationError:  # an incomplete line
+    except ValidationError:
         return None
 
 
@@ -191,7 +186,7 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
 
 
 def take_own_code(request: SweepRequest, work: Path) -> None:
-    """Copy the user's own files and modules that the suite or `preload` names. Raises SpecError."""
+    """Copy the user's files and modules that the suite or `preload` names. Raises SpecError."""
     names = workload_names(request.suite)
     for axes in request.suite.cells:
         names += [name for name in (axes.model.loss, axes.model.inputs) if isinstance(name, str)]
@@ -217,7 +212,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy records of unfinished sweeps and of earlier nights, as the head may have lost them."""
+    """Copy records of unfinished sweeps and of earlier nights, which the head may have lost."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

@@ -1,4 +1,4 @@
-"""Surveys a cluster's nodes before GPU time is spent: each node with a GPU reports on itself."""
+"""Surveys a cluster's nodes before a sweep: each node with a GPU reports on itself."""
 
 import shutil
 from collections import Counter
@@ -29,7 +29,7 @@ NO_CUDA = "no CUDA, which the suite needs"
 class NodeReport:
     machine: Survey
     free_bytes: int
-    """Free space on the disk of the node's temporary files, compute caches among them."""
+    """Free space for temporary files, compute caches among them."""
     clock_s: float
 
 
@@ -46,7 +46,7 @@ class Node:
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
-    """Wait at most NODES_S for `workers` nodes besides the head; then continue with those that are up."""
+    """Wait until `workers` nodes besides the head are up, but no longer than NODES_S."""
     ends = monotonic() + NODES_S
     shown = None
     while (up := sum(node["Alive"] for node in ray.nodes())) <= workers:
@@ -65,7 +65,7 @@ Unfit: TypeAlias = list[tuple[str, str]]
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
-    """Survey all nodes with GPUs; return fit and unfit ones. Raises NeedsGpuError without GPUs."""
+    """Survey all nodes with GPUs; return fit and unfit ones. Raises NeedsGpuError if no node has a GPU."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise NeedsGpuError(
@@ -101,7 +101,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Yield each answer that comes within ANSWER_S, and its arrival time by the driver's clock."""
+    """Yield each answer that comes within ANSWER_S, with the time at which it came."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
@@ -111,7 +111,7 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """Survey this node in a process of its own: the worker that Ray keeps must not import torch."""
+    """Survey this node, in another process because Ray keeps this one, which must not import torch."""
     folder = our_temporary_folder()
     remove_old_caches(folder / "scratch")
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
@@ -120,7 +120,7 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove compute caches of old sweeps: a sweep's end removes only those on its driver's node."""
+    """Remove compute caches of old sweeps. At its end a sweep removes only those on its driver's node."""
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)
@@ -143,7 +143,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """Return `last_good`'s environment. Raises SpecError if a node fails or two differ."""
+    """Return the environment of `python` on the nodes. Raises SpecError if a node fails or two differ."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):
@@ -157,7 +157,7 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """Keep each GPU model's nodes with the commonest hardware and software; others are unfit."""
+    """Keep, for each GPU model, the nodes that have its commonest hardware and software; the others are unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
     reason = "its hardware or software is not that of the other nodes with"

@@ -247,13 +247,9 @@ def test_recorded_trials_and_a_sweeps_end_are_shown(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("few", "needs_cuda", "text"),
     [
-        (3, False, "so this only shows what a sweep does."),
-        (1, False, "so this only shows what a sweep does, in 1 blocks per cell instead of 3."),
-        (
-            3,
-            True,
-            "so the suite runs only on a GPU, and this is its plan for a machine of one slot.",
-        ),
+        (3, False, "this only shows what a sweep does."),
+        (1, False, "this only shows what a sweep does, in 1 blocks per cell instead of 3."),
+        (3, True, "this is its plan for a machine of one slot."),
     ],
 )
 def test_a_run_without_a_gpu_says_that_it_is_a_demonstration(
@@ -272,7 +268,8 @@ def test_a_run_without_a_gpu_says_that_it_is_a_demonstration(
     tell_without_gpu(planned("cuda"), Mock())
     assert said == []
     tell_without_gpu(planned("cpu"), Mock())
-    assert said == [f"No GPU here: cuDNN's flags have no effect, {text}"]
+    why = "which the suite needs" if needs_cuda else "so cuDNN's flags have no effect"
+    assert said == [f"No GPU here, {why}: {text}"]
 
 
 @pytest.mark.parametrize(
