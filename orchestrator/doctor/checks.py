@@ -30,13 +30,13 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of a check. A `problem` prevents a sweep or makes its verdicts wrong; a `warning` may do so."""
+    """Result of a check. A problem prevents a sweep or makes its verdicts wrong; a warning may do so."""
 
     name: str
     state: State = field(kw_only=True)
     found: str
     advice: str = ""
-    """What the user should do; empty if the state is ok."""
+    """What to do; empty if the state is ok."""
 
 
 ok, warning, problem = (partial(Check, state=state) for state in SEVERITY)
@@ -102,7 +102,7 @@ def _ranks(machine: Survey) -> Check:
 
 
 def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
-    """Read the GPU's telemetry once, while no process of ours uses the GPU."""
+    """Read the GPU's telemetry once. No process of ours may be using the GPU."""
     telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
     telemetry.note()
     return telemetry.summary(None)
@@ -148,7 +148,6 @@ def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
 
 
 def others_on(uuid: str) -> int:
-    """Return the number of other processes that work on the GPU, as far as NVML reports them."""
     return _read("nvml", uuid).other_processes or 0
 
 
@@ -220,7 +219,7 @@ def _room(name: str, folder: Path) -> Check:
 
 @contextmanager
 def _made_folders_removed(folder: Path | None) -> Iterator[None]:
-    """Remove the folders that the check in the `with` made, if they are empty."""
+    """Remove `folder` and its parents at the end if the `with` block made them and they are empty."""
     folders = [] if folder is None else [folder, *folder.parents]
     new = [path for path in folders if not path.exists()]
     try:

@@ -1,4 +1,4 @@
-"""Examines whether this machine is fit to measure on, before a sweep spends hours on it."""
+"""Examines whether this machine is fit to measure on."""
 
 import math
 import os
@@ -53,7 +53,7 @@ MANY = 100  # replicates: a higher estimate means only that the machine is unfit
 
 
 def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
-    """Measure A/A pairs for `seconds`, on the first GPU or on the CPU; yield their checks."""
+    """Measure A/A pairs for `seconds`, on the first GPU or on the CPU; yield checks of them."""
     try:
         with (
             measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
@@ -109,7 +109,6 @@ def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord],
 
 
 def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
-    """Yield a check of the first failed trial, the pairs' checks, and the trials' warnings."""
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
         end = f"a trial ended with {failed.status}: {failed.message or 'no message'}"
@@ -124,7 +123,7 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
-    """Judge the pairs by wall time and device time: identical configs must not differ."""
+    """Yield a check of the pairs by wall time and one by device time, in which identical configs must not differ."""
     if seen.ratio is not None:
         ends = seen.ratio, seen.ratio_low, seen.ratio_high
         yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)
@@ -164,7 +163,7 @@ def _compared(
 
 
 def look_at_this_machine() -> Survey:
-    """Survey torch and CUDA in a separate process, never in this one."""
+    """Survey torch and CUDA in another process, so that this one imports no torch."""
     with ForkServer(survey_only=True) as server:
         return survey(server, [])
 
@@ -172,7 +171,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """Yield each check when it is made. `results`: location to check. `quick`: no Ray, no self-test."""
+    """Yield each check once it is made. `quick`: start no Ray, and measure nothing."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:
