@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.problem import sizes_text
 PACKAGES = f"{os.sep}site-packages{os.sep}"
 SHOWN_AT_END = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
 NOT_SEEN = (
-    "Not seen, if there are any: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
+    "An audit does not see: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
 NO_MODEL = "No call of a torch.nn.Module with a convolution was seen."
@@ -56,7 +56,7 @@ def sections_of(findings: Findings) -> list[Section]:
 
 
 def who_turned_it(findings: Findings) -> str:
-    """Return the answer to the most common question: who turns benchmark on?"""
+    """Return the most common question's answer: which lines turn benchmark on or off."""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
         return "\n".join(map(_turned_text, turned))
@@ -127,12 +127,11 @@ def _model_text(model: Model) -> str:
 
 
 def made_at(model: Model) -> str | None:
-    """Return the line that made the model, as `FILE.py:LINE`."""
     return None if model.made is None else place_text(model.made.at).rpartition(" (")[0]
 
 
 def place_text(place: SourceLine) -> str:
-    """Return `FILE:LINE (FUNCTION)`; a file in site-packages or the current folder is relative to that folder."""
+    """Return `FILE:LINE (FUNCTION)`, with FILE relative to site-packages or the current folder if it is there."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]

@@ -38,9 +38,7 @@ def watch(
     limit_s: float | None = None,
     before: int = 0,
 ) -> Iterator[None]:
-    """Show the plan's progress during the `with` block. No trial begins after `limit_s`. `before`:
-    number of trials that earlier launches recorded.
-    """
+    """Show the plan's progress. `limit_s`: the launch's time limit; `before`: trials recorded by earlier launches."""
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
     display = Display(console, plan, limit_s, live, before)
     verdicts: list[Verdict] = []
@@ -63,9 +61,7 @@ def watch(
 
 
 class Display:
-    """Shows failures and warnings as they come, and the plan's progress: a bar and a line at a
-    terminal, elsewhere a line now and then.
-    """
+    """Shows failures, warnings and progress: at a terminal a bar and a line, elsewhere a line now and then."""
 
     def __init__(
         self,
@@ -82,16 +78,16 @@ class Display:
         self._limit_s = limit_s or math.inf
         self._began = self._last = monotonic()
         self._first: tuple[float, int] | None = None
-        """Time at which a trial was first seen, and the number of trials recorded by then."""
+        """Time of the first update with a trial, and the number of trials recorded by then."""
         self._shown = self._failures = self._warnings = 0
         self._now = ""
-        self._told: set[tuple[str, str]] = set()
+        self._causes_shown: set[tuple[str, str]] = set()
 
     def update(self, progress: Progress, verdicts: list[Verdict]) -> None:
         for failure in progress.failures[self._failures :]:
             error = cause(failure.status, failure.message)
-            if error not in self._told:  # the summary counts the trials that ended so
-                self._told.add(error)
+            if error not in self._causes_shown:  # the summary counts the trials of each cause
+                self._causes_shown.add(error)
                 say(self._console, f"{failure.trial_id} {failure.status}: {failure.message}")
         self._failures = len(progress.failures)
         for name in progress.warnings[self._warnings :]:
@@ -116,16 +112,16 @@ class Display:
         statuses = f" ({_counts(counts)})" if counts else ""
         found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
         trials = f"{self._before + progress.recorded}/{self._before + len(self._cells)} trials"
-        told = [
+        parts = [
             f"{trials}{statuses}, {self.time(progress)}",
             progress.standings,
             f"verdicts: {found}" if found else None,
             self._now,
         ]
-        return "; ".join(filter(None, told))
+        return "; ".join(filter(None, parts))
 
     def share(self, progress: Progress) -> float:
-        """Return the share of trials recorded or of time elapsed, whichever is larger."""
+        """Return the share of trials recorded or of the time limit elapsed, whichever is larger."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 

@@ -1,8 +1,4 @@
-"""Draws an answer for people.
-
-With all columns: a table, or a block of lines for each row if a table would be too wide.
-With only a question's terminal columns: always a table with one line for each row.
-"""
+"""Draws the rows of an answer for a terminal."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,15 +20,15 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.results.marked import MarkedColumn
 
-ROOM = 38  # a long text keeps this width; columns after the first LEAST_SHOWN are dropped instead
-LEAST_SHOWN = 5
-LEAST_TEXT = 24  # a long text keeps this width; other columns are dropped; shorter texts stay whole
-LEAST_ID = 12  # least width of a long text of one word, such as a GPU's UUID
+LEAST_SHOWN = 5  # columns; further ones are dropped before a long text is cut below ROOM
+ROOM = 38
+LEAST_TEXT = 24  # width to which a long text may be cut; shorter texts stay whole
+LEAST_ID = 12  # the same of a long word, such as a GPU's UUID
 GAP = 2  # between two columns
 
 
 def draw(answer: "pa.Table", width: int | None) -> str:
-    """Return the answer as a table or, if that is wider than `width`, as blocks of lines."""
+    """Return the answer as a table or, if that is wider than `width`, as a block of lines for each row."""
     from cudnn_sweep.analysis.engine.formats import plain_rows, readable
     from cudnn_sweep.analysis.words import printable
 
@@ -46,9 +42,7 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Draw a table. If it is wider than `width`, drop intervals, then break column names into
-    lines, then drop the last columns, then cut texts.
-    """
+    """Draw a table that fits `width`: first without intervals, then with broken heads, fewer columns, cut texts."""
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
@@ -79,13 +73,12 @@ def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[Marke
 def _room(
     columns: "Sequence[MarkedColumn]", width: int, sizes: "Sequence[int] | None" = None
 ) -> int:
-    """Return what is left of `width` beside columns of these `sizes` and their gaps."""
     sizes = list(map(_narrow, columns)) if sizes is None else sizes
     return width - sum(sizes) - GAP * (len(columns) - 1)
 
 
 def _least(column: "MarkedColumn", least: int) -> int:
-    """Return the width to which a column can be cut: numbers and short texts stay whole."""
+    """Return the width to which a column may be cut. Numbers and short texts stay whole."""
     needed = _narrow(column)
     if column.is_number or needed <= LEAST_TEXT:
         return needed
@@ -138,7 +131,6 @@ def _table(answer: "pa.Table", rows: list[list[str]]) -> Table:
 
 
 def _blocks(names: list[str], rows: list[list[str]]) -> str:
-    """Draw each row as lines of `name  value`, without empty values."""
     margin = max(map(len, names))
     blocks = [
         "\n".join(

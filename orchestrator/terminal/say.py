@@ -31,7 +31,7 @@ def warn(console: Console, text: str) -> None:
 def plain_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = (), gap: int = 2
 ) -> Table:
-    """Return a table without rules. Columns in `right` are right-aligned; wide cells are folded."""
+    """Return a table without lines between its cells. Columns in `right` are right-aligned."""
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
     for column in columns:
         justify: JustifyMethod = "right" if column in right else "left"

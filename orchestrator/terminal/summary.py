@@ -1,4 +1,4 @@
-"""Prints a summary at a launch's end, with a verdict table; reads each part from the store at its first use."""
+"""Prints a summary at a launch's end, with a verdict table."""
 
 import shlex
 from collections import Counter
@@ -50,14 +50,14 @@ GPU_ADVICE = (
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
 )
 RESEMBLING = (
-    "blocks resemble the ones before them more than independent blocks do in 95 of 100 sweeps. Intervals may be "
-    "too narrow. Find what drifts during the sweep (temperature, other load), or measure again at another time"
+    "consecutive blocks resemble each other more than chance explains (at the 5% level), so intervals may be too "
+    "narrow. Find what drifts during the sweep (temperature, other load), or measure again at another time"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A session's sweep, as the store and the launch's progress describe it."""
+    """What the store and the launch's progress say of a session's sweep. Each part is read at its first use."""
 
     store: Store
     session: Session
@@ -69,12 +69,12 @@ class Summary:
 
     @cached_property
     def there(self) -> Collection[StoredTrial]:
-        """The plan's recorded trials, without the repeats of split blocks."""
+        """Recorded trials of the plan. Repeats of split blocks are not among them."""
         return planned(self.stored)
 
     @cached_property
     def statuses(self) -> Counter[str]:
-        """Number of trials by the status of their last record."""
+        """Numbers of trials by the status of their last record."""
         return Counter(trial.status for trial in self.there)
 
     @cached_property
@@ -84,19 +84,18 @@ class Summary:
 
     @property
     def not_run(self) -> int:
-        """Number of trials that do not run, because their cells were given up."""
+        """Number of trials that do not run because their cells were given up."""
         recorded = {trial.trial_id for trial in self.stored}
         left = self.session.own.without(recorded).trials
         return sum(trial.cell.cell_id in self.progress.hopeless for trial in left)
 
     @cached_property
     def races(self) -> list[RaceState]:
-        """A race's configs, each beside the best; empty if the sweep is no race."""
+        """A row for each config of a race, compared with the fastest; empty if the sweep is no race."""
         return RaceState.of(self.store, self.session.sweep_id) if self.session.plan.is_race else []
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """The contrasts that have verdicts: none in a race."""
         return () if self.session.plan.is_race else self.session.contrasts
 
     @cached_property
@@ -109,17 +108,15 @@ class Summary:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Names of the cells, by cell_id."""
         return stored_names(self.store, self.session.sweep_id)
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """Number of the sweep's records with each warning; repeated trials count too."""
+        """Numbers of the sweep's records by warning. Repeats of trials count too."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
     def undecided(self) -> Iterator[str]:
-        """Yield lines on how many cells are decided, and how many more blocks would decide another cell."""
         for _, verdicts in groupby(self.verdicts, lambda each: each.contrast):
             yield headline(list(verdicts), MIN_EFFECT, self.session.of_cells)
         yield from more_blocks(self.verdicts)
@@ -139,7 +136,6 @@ class Summary:
         yield from blocks_left_out(self.verdicts)
 
     def warned(self) -> Iterator[str]:
-        """Yield a line for each cause of doubtful times, with advice."""
         trials = self.store.snapshot(self.session.sweep_id).table(["trial_id"]).num_rows
         for name, count in self.warnings.most_common():
             yield f"{count} of {trials} trials: {name}: {ADVICE[name]}"
@@ -183,7 +179,7 @@ def print_summary(
 def race_lines(
     states: Sequence[RaceState], cells: Mapping[str, str], width: int | None
 ) -> Iterator[str]:
-    """Yield the fastest config of each cell, then a table of the others."""
+    """Yield a line with the fastest config for each cell, then a table of all configs."""
     for _, of_cell in groupby(states, attrgetter("cell_id")):
         first, *others = of_cell
         is_open = any(each.state in (OPEN, HOPELESS) for each in (first, *others))
@@ -210,9 +206,7 @@ def _column(name: str, texts: Sequence[str]) -> MarkedColumn:
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
-    """Yield columns of a table with a row for each cell and contrast. Times are wall times per iteration,
-    as geometric means over blocks. `has_room`: whether the table has room for intervals.
-    """
+    """Yield columns of a table with a row for each verdict; with intervals if there is room."""
     verdicts, paid = summary.verdicts, summary.break_evens
     yield _column(CELL, [verdict_label(each, summary.names) for each in verdicts])
     if len({each.contrast for each in verdicts}) > 1:
@@ -233,7 +227,6 @@ def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColum
 
 
 def device_text(verdict: Verdict) -> str:
-    """Return ratio and verdict of the device time, with a star if the loop is CPU-bound."""
     if verdict.device_ratio is None or verdict.device_verdict is None:
         return ""
     star = " *" if verdict.launch_bound else ""
@@ -241,7 +234,6 @@ def device_text(verdict: Verdict) -> str:
 
 
 def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:
-    """Yield lines on each cause of failed trials, with the command that runs one such trial alone."""
     progress, sweep_id = summary.progress, summary.session.sweep_id
     if progress.lost or progress.repeated:
         yield f"{progress.lost} attempts lost their worker; {progress.repeated} records came twice."
@@ -297,7 +289,6 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
 
 
 def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
-    """Yield a line for each GPU that is slower or faster than most other GPUs of its model."""
     one = attrgetter("gpu_uuid", "host", "gpu", "peers")
     off = [each for each in GpuSpeed.of(store, sweep_id) if each.finding not in ("alike", "alone")]
     for (uuid, host, gpu, peers), speeds in groupby(sorted(off, key=one), one):
@@ -309,7 +300,7 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
-    """Yield a line on the progress of the session's shard, if it has one. `there`: recorded trials of the plan."""
+    """Yield a line on the session's shard, if it has one. `there`: recorded trials of the whole plan."""
     if session.shard is None:
         return
     own = {trial.trial_id for trial in session.own.trials}
@@ -333,5 +324,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name, and the settings that both configs share, except PyTorch's defaults."""
+    """Return the cell's name, with the settings that both configs share if they are not PyTorch's defaults."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

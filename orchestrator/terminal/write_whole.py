@@ -12,7 +12,7 @@ from cudnn_sweep.orchestrator.errors import OutputError
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Raise OutputError if the system refuses to write `file` in the `with` block."""
+    """Turn OSErrors of the `with` block into an OutputError that names `file`."""
     try:
         yield
     except OSError as error:
@@ -21,7 +21,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
-    """Yield a path that becomes `file` at the end. Raises OutputError, also if `file` exists."""
+    """Yield a path to write to, which becomes `file` at the end. Raises OutputError, also if `file` exists."""
     with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
         made = folder / file.name
         yield made
@@ -29,12 +29,12 @@ def written_anew(file: Path) -> Iterator[Path]:
             os.link(made, file)
         except FileExistsError:
             raise
-        except OSError:  # a file system without hard links
+        except OSError:  # the file system has no hard links
             made.rename(file)
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether `path` is a device or a pipe, such as /dev/stdout."""
+    """Return whether `path` is a device or a pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -61,7 +61,7 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
 
 def test_what_is_not_seen_and_what_failed_is_said() -> None:
     text = shown(replace(FINDINGS, own_errors=("ValueError at line 1: a",)))
-    assert "Not seen, if there are any: backward passes;" in text
+    assert "An audit does not see: backward passes;" in text
     assert "The audit itself failed, so calls may be missing: ValueError at line 1" in text
 
 
