@@ -102,9 +102,7 @@ def _run(command: str, options: Options, *, is_apart: bool = True, needs_gpu: bo
 def _begun(
     options: Options, *, is_apart: bool, needs_gpu: bool
 ) -> tuple[Options, "Console", "ThisMachine"]:
-    """Return the options, a console and this machine once its device is free; time limits begin then.
-    `is_apart`: print progress on standard error, because a program reads the answer.
-    """
+    """Return the options, whose time limits begin now, a console (standard error if `is_apart`), and this machine."""
     if not options.measures_nothing:
         start_watchdog()
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine

@@ -63,7 +63,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Return the file with this rank's number in its name, so that each rank of torchrun writes its own."""
+    """Add this rank's number to the name, as each rank of torchrun writes a file of its own."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 
@@ -88,18 +88,19 @@ def _answer(audited: "Audited", inputs: "Inputs | None", written: list[Path]) ->
     from cudnn_sweep.orchestrator.terminal.audit_view import sections_of, who_turned_it
 
     rank = f" of rank {os.environ['RANK']}" if "RANK" in os.environ else ""
-    ended, findings = f"Audit{rank}: {_ending(audited)}", audited.findings
-    told = [] if findings is None else [audited.unseen or who_turned_it(findings)]
-    lines = _next_lines(audited, inputs, written)
+    findings = audited.findings
+    headline = f"Audit{rank}: {_ending(audited)}"
+    if findings is not None:
+        headline += f"\n{audited.unseen or who_turned_it(findings)}"
     return Answer(
         kind="audit",
         subject=audited.request.script,
         state="does not run" if audited.exit_code else "fine",
         ended=audited.exit_code,
-        headline="\n".join([ended, *told]),
+        headline=headline,
         sections=[
             *(sections_of(findings) if findings is not None else ()),
-            Section(notes=[(line,) for line in lines]),
+            Section(notes=[(line,) for line in _next_lines(audited, inputs, written)]),
         ],
         values={**asdict(audited), "written": [str(file) for file in written]},
     )

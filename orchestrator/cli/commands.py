@@ -1,7 +1,7 @@
 """Builds commands with dataclasses' fields as options, and prints their help as plain text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from types import GenericAlias
@@ -23,23 +23,24 @@ SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print the text (on standard error if `err`) without characters that control a terminal."""
+    """Print the text without control characters, which a name in it may contain; on standard error if `err`."""
     typer.echo(printable(text), err=err)
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function for Typer: a dataclass parameter becomes one option for each field."""
+    """Return the function for Typer, with an option for each field in place of a dataclass parameter."""
     found = signature(function).parameters.values()
     groups: dict[str, Any] = {
         each.name: each.annotation for each in found if is_dataclass(each.annotation)
     }
 
     @wraps(function)
-    def command(*plain: Any, **typed: Any) -> None:
+    def command(**typed: Any) -> None:
         for name, group in groups.items():
-            names = [each.name for each in fields(group) if each.name in typed]
-            typed[name] = group(**{each: _kept(typed.pop(each)) for each in names})
-        function(*plain, **typed)
+            own = {each.name: typed.pop(each.name) for each in fields(group) if each.name in typed}
+            lists = {each: tuple(value) for each, value in own.items() if isinstance(value, list)}
+            typed[name] = group(**own | lists)
+        function(**typed)
 
     parameters = [
         part
@@ -50,17 +51,11 @@ def spelled(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _kept(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _options(group: Any) -> Iterator[Parameter]:
     hints = get_type_hints(group, include_extras=True)
-    for each in fields(group):
-        if typer_info(each.name, hints[each.name]) is not None:
-            usual = Parameter.empty if each.default is MISSING else each.default
-            option = Parameter(each.name, Parameter.KEYWORD_ONLY, default=usual)
-            yield _option(option.replace(annotation=hints[each.name]))
+    for name, field in signature(group).parameters.items():
+        if typer_info(name, hints[name]) is not None:
+            yield _option(field.replace(annotation=hints[name]))
 
 
 def _option(one: Parameter) -> Parameter:
@@ -95,6 +90,6 @@ class Group(TyperGroup):
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
-            said = (command.help or "").partition("\n")[0]
-            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, said))
+            first_line = (command.help or "").partition("\n")[0]
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, first_line))
         _write(formatter, panels)

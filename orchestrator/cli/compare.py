@@ -1,6 +1,4 @@
-"""`sweep compare A B`: prints what changed between two sweeps, versions, GPUs or dates. `sweep
-repro`: prints a script that reproduces a reported case, or a stored trial, with torch alone.
-"""
+"""`sweep compare` and `sweep repro`."""
 
 import re
 import shlex
@@ -142,10 +140,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 def repro(
     name: Annotated[
-        str,
-        POSITIONAL,
-        "CASE|TRIAL",
-        "A reported case, such as N012, or the trial_id of a trial.",
+        str, POSITIONAL, "CASE|TRIAL", "A reported case, such as N012, or the trial_id of a trial."
     ],
     results: ResultsOption = None,
 ) -> None:

@@ -31,9 +31,7 @@ def doctor(
     quick: Annotated[bool, "Start no Ray and measure nothing."] = False,
     seconds: Annotated[float, AtLeast(0.0), "Duration of the self-test."] = SELF_TEST_S,
     telemetry: Annotated[
-        MonitorKind,
-        "SOURCE",
-        "nvml, off, or a fake GPU such as fake_calm or fake_shared.",
+        MonitorKind, "SOURCE", "nvml, off, or a fake GPU such as fake_calm or fake_shared."
     ] = "nvml",
     json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:
@@ -61,8 +59,8 @@ def doctor(
         typer.echo(json_format.dumps(found, indent=2, ensure_ascii=False))
     else:
         states = [check.state for check in checks]
-        told = (counted(states.count(state), state) for state in ("problem", "warning"))
-        say(console, f"\n{', '.join(told)} in {len(checks)} checks")
+        counts = (counted(states.count(state), state) for state in ("problem", "warning"))
+        say(console, f"\n{', '.join(counts)} in {len(checks)} checks")
     leave(ExitCode.WORSE if worst(checks) == "problem" else ExitCode.FINE)
 
 
@@ -72,7 +70,7 @@ def _drawn(check: "Check", width: int) -> "Text":
     head = f"{check.state:<{STATE_WIDTH}}  {check.name:<{NAME_WIDTH}}  "
     margin = " " * len(head)
     lines = [check.found, *[f"→ {check.advice}"] * bool(check.advice)]
-    told = (fill(each, width, initial_indent=margin, subsequent_indent=margin) for each in lines)
-    drawn = Text(head + "\n".join(told)[len(head) :])
+    filled = (fill(line, width, initial_indent=margin, subsequent_indent=margin) for line in lines)
+    drawn = Text(head + "\n".join(filled)[len(head) :])
     drawn.stylize(STATE_STYLES[check.state], 0, STATE_WIDTH)
     return drawn

@@ -1,5 +1,5 @@
-"""Acts before other imports: Ctrl-C or SIGTERM in them ends the program with our exit code, not a traceback. And pandas
-stays out of commands: none needs it, and its import by pyarrow.dataset takes a third of a second.
+"""Prepares the other imports. Ctrl-C or SIGTERM during them ends the program with our exit code, without a traceback.
+pyarrow.dataset does not import pandas, which no command needs and which would take a third of a second.
 """
 
 import os
@@ -18,7 +18,7 @@ def end(number: int, frame: object) -> None:
 
 
 class WithoutPandas:
-    """Finder that hides pandas from pyarrow.dataset alone. Ray still finds pandas; so does a table's `to_pandas`."""
+    """Finder that hides pandas from pyarrow.dataset; Ray and a table's `to_pandas` still find it."""
 
     def find_spec(self, fullname: str, *where: object) -> None:
         frame = sys._getframe(1) if fullname == "pandas" else None

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 
 AGAIN_S = 0.1  # by then the finalizer that swallowed an interrupt has ended
 CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # this class has no public name
-SHOWN_BY_TYPER = (typer.Exit, CLICK_EXCEPTION)
 
 
 class Commands(Group):
-    """All commands of `sweep`; each runs within `mistakes_exit`."""
-
     def make_context(self, *args: Any, **settings: Any) -> Any:
         with mistakes_exit():  # --help is printed here
             return super().make_context(*args, **settings)
@@ -40,7 +37,7 @@ class Commands(Group):
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
-    """Turn errors into exit codes. SIGTERM, which schedulers send, acts like Ctrl-C."""
+    """End with an exit code if the `with` block raises. SIGTERM, which schedulers send, acts like Ctrl-C."""
     code = ExitCode.INTERRUPTED
     for stream in (sys.stdout, sys.stderr):  # a file name may not be UTF-8
         if isinstance(stream, TextIOWrapper):
@@ -61,14 +58,14 @@ def mistakes_exit() -> Iterator[None]:
                 yield
             finally:  # so that a failed write to standard output is an error here, not later
                 print(end="", flush=True)
-    except SHOWN_BY_TYPER:
+    except (typer.Exit, CLICK_EXCEPTION):  # Typer shows these
         raise
     except (KeyboardInterrupt, typer.Abort):
-        _tell(f"sweep: interrupted; {KEPT}")
+        _print(f"sweep: interrupted; {KEPT}")
         leave(code)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # Python would exit with 1: WORSE
         text, ends_with = _ending(error)
-        _tell(text)
+        _print(text)
         if _came_of(error, KeyboardInterrupt):  # Ctrl-C also ended parts that a normal exit needs
             leave(code)
         if is_watched():  # Ray Tune may have run here
@@ -77,7 +74,6 @@ def mistakes_exit() -> Iterator[None]:
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
-    """Return the text to print for an error, and the exit code."""
     if isinstance(error, MISTAKES):
         return f"sweep: {error}", exit_code_of(error)
     is_exit = isinstance(error, SystemExit)  # Rich raises it for a broken pipe, too
@@ -96,7 +92,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _output_fails() -> bool:
-    """Return whether standard output fails; if so, redirect it, so that Python's exit succeeds."""
+    """Return whether standard output fails. If it does, redirect it, so that Python's exit does not fail, too."""
     try:
         print(flush=True)  # the failed bytes may have left the buffer
     except OSError:
@@ -106,7 +102,7 @@ def _output_fails() -> bool:
     return False
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     with suppress(OSError):
         if text:
             echo(text, err=True)
@@ -137,9 +133,7 @@ def _no_interrupt_dropped() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """Close idle databases and end this process at once. After Ray Tune ran, a normal exit would
-    make DuckDB's bindings print 40 lines about the reference cycles that Tune leaves behind.
-    """
+    """End this process at once. At a normal exit DuckDB's bindings would print 40 lines on cycles that Tune leaves."""
     print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.engine.database")
     if database is not None:

@@ -109,9 +109,10 @@ def down(
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.jobs.launcher import take_down
     from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
+    from cudnn_sweep.orchestrator.remote.destinations import cluster_of, launch_file
     from cudnn_sweep.orchestrator.remote.follow import missing_here
 
-    running = _cluster(file)
+    running = cluster_of(launch_file(file))
     if not isinstance(running, BroughtUpCluster):
         raise ClusterError(f"{file} joins a cluster that was not launched from here")
     if not discard:
@@ -130,14 +131,8 @@ def down(
 
 @contextmanager
 def _connected(file: Path) -> Iterator[tuple["RunningCluster", "Jobs", "SentJob"]]:
-    running = _cluster(file)
+    from cudnn_sweep.orchestrator.remote.destinations import cluster_of, launch_file
+
+    running = cluster_of(launch_file(file))
     with running.jobs() as jobs:
         yield running, jobs, running.sent(jobs)[-1]
-
-
-def _cluster(file: Path) -> "RunningCluster":
-    from cudnn_sweep.cluster.launch_file import read_launch_file
-    from cudnn_sweep.orchestrator.planning.spec import SweepSpec
-    from cudnn_sweep.orchestrator.remote.destinations import cluster_of
-
-    return cluster_of(read_launch_file(file, SweepSpec))

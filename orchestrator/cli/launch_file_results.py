@@ -1,4 +1,4 @@
-"""Opens the results that a command reads, named on the command line or else in the launch file."""
+"""Opens the results that a command reads: those of its options or else of the launch file."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +17,6 @@ ResultsOption = Annotated[
     "Folder or URL (s3://, gs://). Default: ./cluster.yaml's, or ./results. Repeat to read several "
     "together.",
 ]
-
-
 ReferenceOption = Annotated[
     bool,
     "Read the results installed with cudnn-sweep: networks on H200s and H100s, reported cases on "
@@ -39,7 +37,7 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Open the results. Raises StoreError if a folder is missing, or has results only in folders below it."""
+    """Open the results. Raises StoreError if a folder is missing, or if only folders below it hold results."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
@@ -61,9 +59,9 @@ def check_sweep(store: "Stored", sweep_id: str | None) -> None:
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Yield a database of the store; at the end, even after an error, warn of damaged files found.
+    """Yield a database of the store; at the end, even after an error, warn of damaged files.
 
-    Raises QueryError if the sweep does not exist, or if every stored file is damaged.
+    Raises QueryError if no stored sweep matches `sweep_id`, or if every stored file is damaged.
     """
     from cudnn_sweep.analysis.engine.database import open_database
 

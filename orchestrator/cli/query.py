@@ -79,8 +79,7 @@ def query(
         "Write all records and questions to this file, a DuckDB database that needs no cudnn-sweep.",
     ] = None,
     list_: Annotated[
-        bool,
-        typer.Option("--list", help="List the questions; NAME --help explains one."),
+        bool, typer.Option("--list", help="List the questions; NAME --help explains one.")
     ] = False,
     help_: Annotated[
         bool,
@@ -101,23 +100,20 @@ def query(
     if list_:
         _print_questions()
         return
-    if export is not None and (question or context.args):
-        odd = " ".join([*filter(None, [question]), *context.args])
-        raise QueryError(f"--export writes every question: leave out {odd}")
-    is_whole = prelude or export is not None
-    asked = _asked(question) if question or not is_whole else None
-    store = open_results(results, reference=reference)
     if export is not None:
-        _export(store, export)
-    elif prelude:
+        if odd := " ".join([*filter(None, [question]), *context.args]):
+            raise QueryError(f"--export writes every question: leave out {odd}")
+        _export(open_results(results, reference=reference), export)
+        return
+    asked = None if prelude and not question else _asked(question)
+    store = open_results(results, reference=reference)
+    if asked is None or prelude:
         _print_prelude(store, asked, context.args)
-    elif asked is not None:
-        form = "json" if json else format
-        answer(store, asked, context.args, form, output, all_columns)
+    else:
+        answer(store, asked, context.args, "json" if json else format, output, all_columns)
 
 
 def _explained(asked: "NamedQuery") -> str:
-    """Return the help of a question: its text, parameters and columns. No store is read."""
     from cudnn_sweep.analysis.engine.dictionary import columns_explained
 
     parts = [asked.question]
@@ -131,7 +127,7 @@ def _explained(asked: "NamedQuery") -> str:
         parts.append("\n".join(["Parameters:", *options]))
     columns = columns_explained(asked)
     margin = max(map(len, columns))
-    lines = [f"    {name:<{margin}}  {said}".rstrip() for name, said in columns.items()]
+    lines = [f"    {name:<{margin}}  {text}".rstrip() for name, text in columns.items()]
     parts.append("\n".join(["Columns:", *lines]))
     if asked.terminal:
         parts.append(
@@ -164,7 +160,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 
 def _export(store: "Stored", file: Path) -> None:
-    """Write the store and the questions to a new database file. Refuse a file that exists: it may hold other tables."""
+    """Write the store and the questions to a new database file; an existing file may hold other tables."""
     from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
@@ -175,7 +171,7 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """Return the question for a name, a path ending in .sql, or SQL (recognized by its white space)."""
+    """Return the question of a name, of a path that ends in .sql, or of SQL, which is known by its white space."""
     from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()
@@ -192,7 +188,7 @@ def _asked(question: str | None) -> "NamedQuery":
 
 
 def _given(options: list[str]) -> dict[str, str]:
-    """Return options as a dict: {"min_effect": "0.05"} for `--min-effect 0.05` or `--min_effect=0.05`."""
+    """Return the options as a dict, such as {"min_effect": "0.05"} for `--min-effect 0.05`."""
     given: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
@@ -214,7 +210,7 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """Query the store; print the answer, or write it to `output`. `options`: the question's parameters, as typed."""
+    """Query the store; print the answer, or write it to `output`. `options`: the question's own, as typed."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts
@@ -262,7 +258,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """Print the answer or write it to `output`. `marked`: the columns that a table shows; None: all columns."""
+    """Print the answer or write it to `output`. `marked`: columns that a table shows; None: all of them."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

@@ -84,8 +84,7 @@ def report(
 def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str, bool]:
-    """Return the report of contrasts (A/A pairs only if there is nothing else), a headline, and
-    whether each sweep has ended."""
+    """Return the report (of A/A pairs if there are no others), a headline, and whether each sweep has ended."""
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import gather
     from cudnn_sweep.analysis.report.payload import payload
@@ -106,7 +105,6 @@ def _report(
 
 
 def _followed(contrasts: "Sequence[Contrast]", status: "Status") -> "Iterator[Contrast]":
-    """Yield the contrasts one by one, and show on a terminal which of them is being compared."""
     from rich.text import Text
 
     for number, contrast in enumerate(contrasts, 1):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cudnn_sweep.orchestrator.cli.commands import echo
+from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL, program, words_of
 from cudnn_sweep.orchestrator.steps.step_options import StepOptions
 from cudnn_sweep.orchestrator.terminal.write_whole import write_whole
@@ -98,9 +99,7 @@ def _request(options: TraceOptions) -> "TraceRequest":
 
 
 def _suite_file(options: TraceOptions) -> Path:
-    """Return the path of the suite to write. Raise SpecError before the model runs if the path is unusable."""
-    from cudnn_sweep.orchestrator.errors import SpecError
-
+    """Return the path of the suite to write. Raises SpecError if it exists or does not end in .yaml."""
     file = options.output or Path(f"{options.workload.rpartition(':')[2]}.yaml")
     if file.suffix not in (".yaml", ".yml"):
         raise SpecError(f"--output {file}: a suite's file ends in .yaml")

@@ -1,8 +1,8 @@
-"""Parent process of the worker: the parent gives a shell our exit code even if Ray ends the worker.
+"""Splits a command into a worker, which does its work, and a watchdog, the worker's parent.
 
-If a process of Ray dies, Ray ends the worker with exit code 1; while Ray starts, Ray handles SIGTERM
-in the worker. A shell, a timer or Slurm must still see our exit code. The watchdog also kills each of its
-descendants that a signal stopped or that is stuck in the kernel (proc(5)); the trial of a killed process is lost.
+The watchdog ends with our exit code even if Ray ends the worker: with exit code 1 if one of Ray's processes dies, or by
+handling SIGTERM while it starts. The watchdog also kills processes of the launch that a signal stopped or that are
+stuck in the kernel (proc(5)); a trial of such a process is lost.
 """
 
 import math
@@ -34,54 +34,53 @@ NAMES = {  # by a part of the process's command line
 WAYS = {"T": "stopped by a signal", "D": "stuck in the kernel"}
 PROC = Path("/proc")
 
-_say: int | None = None  # pipe to which the worker writes its exit code
+_writer: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork a worker, in which this function returns. The parent waits, and ends with the code that the worker reports,
-    or else with a code for what ended the worker. Do nothing inside another program (a test).
+    """Fork a worker, in which this function returns. The parent ends with the code that the worker reports or, if it
+    reports none, with a code for what ended the worker. Inside another program (a test) do nothing.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
-    global _say
+    global _writer
     if sys.stdout is not sys.__stdout__:
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
-    said, say = os.pipe()
+    reader, writer = os.pipe()
     parent, worker = os.getpid(), os.fork()
     if worker == 0:
         die_with_parent()
         if os.getppid() != parent:
             os._exit(ExitCode.UNFINISHED)
-        os.close(said)
-        _say = say
+        os.close(reader)
+        _writer = writer
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
         return
-    os.close(say)
-    os._exit(_Watch(worker).code(said))
+    os.close(writer)
+    os._exit(_Watch(worker).code(reader))
 
 
 def is_watched() -> bool:
-    """Return whether this process is the worker of a watchdog."""
-    return _say is not None
+    return _writer is not None
 
 
 def say_code(code: int) -> None:
-    """Report our exit code to the watchdog, which cannot tell an unreported code from Ray's."""
-    if _say is not None:
-        os.write(_say, bytes([code]))
+    """Report our exit code to the watchdog: an unreported one could be Ray's."""
+    if _writer is not None:
+        os.write(_writer, bytes([code]))
 
 
 class StuckBelow:
-    """Finds the stopped or stuck processes among the process `root` and its descendants."""
+    """Finds stopped or stuck processes: `root` and its descendants."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return the text in WAYS, by process id, for processes with a thread stopped or stuck for NO_ANSWER_S."""
+        """Return a text of WAYS for each process with a thread that is stopped or stuck for NO_ANSWER_S, by its id."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -110,7 +109,7 @@ def _below(root: int) -> list[int]:
 
 
 def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
-    """Yield a mark for each stopped or stuck thread. The mark changes if the thread runs between calls."""
+    """Yield a mark for each stopped or stuck thread. If the thread runs meanwhile, the next call yields another."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
@@ -128,56 +127,51 @@ def _read(file: str) -> str:
 
 
 class _Watch:
-    """Waits for the worker's end, passes signals on, and kills stopped or stuck processes."""
-
     def __init__(self, worker: int) -> None:
         self._worker = worker
         self._below = StuckBelow(worker)
         self._killed: set[int] = set()
-        """Ids of the stopped or stuck processes to which SIGKILL was sent."""
         self._signal: int | None = None
-        """The last signal that this process received."""
-        self._ends = math.inf
-        """Time, by `monotonic`, at which the worker is killed if it has not ended after a signal."""
+        self._kill_at = math.inf  # by `monotonic`, after a signal
 
-    def code(self, said: int) -> int:
-        """Wait for the worker's end; return our exit code. `said`: pipe in which the worker reports its code."""
+    def code(self, reader: int) -> int:
+        """Wait for the worker to end; return our exit code. `reader`: pipe from which to read the worker's."""
         while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
-        if own := os.read(said, 1):
+        if own := os.read(reader, 1):
             return own[0]
         if self._signal is not None:
-            _tell(f"interrupted; {KEPT}")
+            _print(f"interrupted; {KEPT}")
             return CODES[signal.Signals(self._signal)]
         code = os.waitstatus_to_exitcode(ended[1])
         if code >= 0 and code != FROM_RAY:
             return code
         by_ray = "Ray on this machine ended, and so did this launch"
-        _tell(f"{by_ray if code == FROM_RAY else f'this launch ended with code {code}'}; {KEPT}")
+        _print(f"{by_ray if code == FROM_RAY else f'this launch ended with code {code}'}; {KEPT}")
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
         """Wait at most LOOK_S for the worker's end or a signal. Pass a signal on; if nothing came, check processes."""
-        came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._ends - monotonic())))
+        came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._kill_at - monotonic())))
         if came is None:
-            if monotonic() >= self._ends:
+            if monotonic() >= self._kill_at:
                 os.kill(self._worker, signal.SIGKILL)  # processes that it started end by themselves
-                self._ends = math.inf
+                self._kill_at = math.inf
             self._look()
         elif came.si_signo != signal.SIGCHLD:
             self._signal = came.si_signo
-            self._ends = min(self._ends, monotonic() + END_S)
+            self._kill_at = min(self._kill_at, monotonic() + END_S)
             if came.si_code <= 0:  # from a process; a terminal signals the worker itself
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill each stopped or stuck process. If a process survives, kill the worker; if the worker survives, exit."""
+        """Kill stopped or stuck processes. If one survives, kill the worker; if that survives, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:
-                _tell(f"killed {name}, which was {way} for {NO_ANSWER_S:g} s")
+                _print(f"killed {name}, which was {way} for {NO_ANSWER_S:g} s")
             else:
-                _tell(f"{name} cannot be killed: it is {way}. The launch ends; {KEPT}")
+                _print(f"{name} cannot be killed: it is {way}. The launch ends; {KEPT}")
                 if pid == self._worker:
                     os._exit(ExitCode.UNFINISHED)
                 pid = self._worker
@@ -186,5 +180,5 @@ class _Watch:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     os.write(2, f"sweep: {text}\n".encode())

@@ -105,7 +105,7 @@ def test_a_signal_of_a_process_is_passed_on_and_one_of_a_terminal_is_not(watch: 
 def test_a_child_that_ends_is_no_signal_to_pass_on(watch: Signals) -> None:
     watch.comes(signal.SIGCHLD, 1)
     assert (watch.killed, watch.looks, watch.watch._signal) == ([], 0, None)
-    assert watch.watch._ends == math.inf
+    assert watch.watch._kill_at == math.inf
 
 
 def test_processes_are_looked_at_now_and_then(watch: Signals) -> None:
@@ -135,7 +135,7 @@ def test_a_watched_worker_reports_its_code(monkeypatch: pytest.MonkeyPatch) -> N
     assert not is_watched()
     say_code(3)  # to nobody
     said, say = os.pipe()
-    monkeypatch.setattr(watchdog, "_say", say)
+    monkeypatch.setattr(watchdog, "_writer", say)
     assert is_watched()
     say_code(7)
     assert os.read(said, 2) == b"\x07"
