@@ -66,7 +66,7 @@ class Jobs:
         self.url = _url(address)
         self._headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token else {}
         try:
-            _within(WHOLE_S, lambda: self._get(VERSION))
+            _within(WHOLE_S, lambda: _get(f"{self.url}{VERSION}", self._headers))
         except (HTTPException, OSError) as error:  # HTTPError and URLError are OSErrors
             raise ClusterError(f"{self.url} {self._fault(error)}") from error
         from ray.job_submission import JobSubmissionClient
@@ -129,7 +129,8 @@ class Jobs:
         if node is None:
             return ""
         query = urlencode({"submission_id": job_id, "node_id": node, "lines": lines})
-        return self._answer(lambda: self._get(f"/api/v0/logs/file?{query}"))
+        url = f"{self.url}/api/v0/logs/file?{query}"
+        return self._answer(lambda: _get(url, self._headers))
 
     def follow(self, job_id: str) -> Iterator[str]:
         """Yield all lines of the job's output as they come. The stream may end before the job does."""
@@ -159,9 +160,6 @@ class Jobs:
             fault = "refuses the request" if refuses else "does not answer as Ray does"
             name = type(error).__name__
             raise ClusterError(f"{self.url} {fault} ({name}): {first_line}") from error
-
-    def _get(self, path: str) -> str:
-        return _read(Request(f"{self.url}{path}", headers=self._headers))
 
     def _fault(self, error: Exception) -> str:
         if isinstance(error, HTTPException):
@@ -195,9 +193,9 @@ def _within(limit_s: float, question: Callable[[], T]) -> T:
         raise TimeoutError(f"no whole answer within {limit_s:g} s") from None
 
 
-def _read(request: Request) -> str:
+def _get(url: str, headers: dict[str, str]) -> str:
     try:
-        with urlopen(request, timeout=ANSWER_S) as answer:
+        with urlopen(Request(url, headers=headers), timeout=ANSWER_S) as answer:
             return bytes(answer.read()).decode(errors="replace")
     except HTTPError as error:
         error.close()  # closes its connection
@@ -213,7 +211,7 @@ def refuse_open_cluster(address: str) -> None:
 
 def answers_anybody(address: str) -> bool:
     try:
-        _within(WHOLE_S, lambda: _read(Request(f"{_url(address)}{VERSION}")))
+        _within(WHOLE_S, lambda: _get(f"{_url(address)}{VERSION}", {}))
         return True
     except (HTTPException, OSError):  # HTTPError and URLError are OSErrors
         return False

@@ -81,21 +81,16 @@ def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
 
 
 def bring_up(file: Path, token: Path) -> None:
-    """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError.
-
-    Rewrites MARK beside `token`: if no file had changed, `ray up` would copy no file, not even to a new node.
-    """
+    """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError."""
+    # if no file had changed, `ray up` would copy none, not even to a new node
     token.with_name(MARK).write_text(secrets.token_hex(8))
     _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
 
 
 def take_down(file: Path) -> None:
-    """Run `ray down`, which ends every node. Raises ClusterError.
-
-    Before that, run the file's own stop commands on the head: `ray down` calls a bare `ray stop`, which does not
-    find a `ray` in a virtual environment.
-    """
+    """Run `ray down`, which ends every node. Raises ClusterError."""
     log = file.with_name("down.log")
+    # `ray down` calls a bare `ray stop`, which does not find a `ray` in a virtual environment
     for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
         if "ray stop" in command and "ray start" not in command:
             with suppress(ClusterError):  # a head that is gone has nothing to stop

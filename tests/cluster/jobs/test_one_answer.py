@@ -29,9 +29,13 @@ def test_a_jobs_state_has_rays_message(message: str | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(("node", "text"), [(None, ""), ("node-1", "lines of node-1")])
-def test_a_job_that_has_not_begun_has_no_lines(node: str | None, text: str) -> None:
+def test_a_job_that_has_not_begun_has_no_lines(
+    monkeypatch: pytest.MonkeyPatch, node: str | None, text: str
+) -> None:
     made = jobs_of(get_job_info=lambda _: SimpleNamespace(driver_node_id=node))
-    made._get = lambda path: f"lines of {'node-1' if 'node-1' in path else path}"  # type: ignore[method-assign]
+    made.url, made._headers = "http://head", {}
+    lines = f"lines of {node}"
+    monkeypatch.setattr(jobs_module, "_get", lambda url, _: lines if str(node) in url else url)
     assert made.last_lines("job", 3) == text
 
 
