@@ -59,9 +59,8 @@ def check_sweep(store: "Stored", sweep_id: str | None) -> None:
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Yield a database of the store; at the end, even after an error, warn of damaged files.
-
-    Raises QueryError if no stored sweep matches `sweep_id`, or if every stored file is damaged.
+    """Yield a database of the store; at the end, even after an error, warn of damaged files. Raises QueryError if
+    no stored sweep matches `sweep_id`, or if every stored file is damaged.
     """
     from cudnn_sweep.analysis.engine.database import open_database
 

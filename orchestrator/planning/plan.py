@@ -269,10 +269,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
-    """Return the plan of the trials that have all these values. Raises SpecError for an unknown field or no trial.
-
-    If a cell keeps only a part of its trials, the plan has no looks, as none could decide that cell.
-    """
+    """Return the plan of the trials that have all these values. Raises SpecError for an unknown field or no trial."""
     kept = plan.trials
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
@@ -288,6 +285,7 @@ def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
     if not plan.looks:
         return replace(plan, trials=kept)
     cells = {trial.cell.cell_id for trial in kept}
+    # no look can decide a cell that keeps only a part of its trials
     is_whole = len(kept) == sum(trial.cell.cell_id in cells for trial in plan.trials)
     return replace(plan, trials=kept, looks=plan.looks if is_whole else ())
 

@@ -151,15 +151,12 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
     )
 
 
-def modules_to_preload(suite: SuiteSpec, own: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules that the fork server imports once. Raises SpecError if one of `own` is missing.
-
-    A missing module of the suite is left out, as the chosen cells may not need it.
-    """
-    named = tuple(own)
-    if missing := [module for module in named if not _is_installed(module)]:
+def modules_to_preload(suite: SuiteSpec, own: Collection[str]) -> tuple[str, ...]:
+    """Return the modules that the fork server imports once. Raises SpecError if one of `own` is missing."""
+    if missing := [module for module in own if not _is_installed(module)]:
         raise SpecError(f"metadata.sweep.preload: {missing[0]} is not installed")
-    return tuple(dict.fromkeys([*filter(_is_installed, suite.preload), *named]))
+    # the chosen cells may not need a missing module of the suite
+    return tuple(dict.fromkeys([*filter(_is_installed, suite.preload), *own]))
 
 
 def _is_installed(module: str) -> bool:
