@@ -215,4 +215,4 @@ def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
 
 
 if __name__ == "__main__":
-    drive(run)
+    leave(drive(run))  # Ray shows a job as failed by its exit code

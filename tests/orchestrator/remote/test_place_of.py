@@ -1,5 +1,8 @@
 """Which of a cluster's nodes a launch measures on, and how a job ends, of made-up nodes."""
 
+import os
+import runpy
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +13,7 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import NeedsGpuError, SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
-from cudnn_sweep.orchestrator.remote import driver
+from cudnn_sweep.orchestrator.remote import driver, job
 from cudnn_sweep.orchestrator.remote.driver import drive, place_of
 from cudnn_sweep.orchestrator.remote.job import Ended
 from cudnn_sweep.orchestrator.remote.nodes import NO_CUDA
@@ -109,3 +112,22 @@ def test_a_job_inside_an_open_ray_is_refused(
     assert ("anybody may run code here" in capsys.readouterr().out) is refused
     environment = ray.init.call_args.kwargs["runtime_env"]
     assert (environment is not None) is inside
+
+
+@pytest.mark.parametrize("kind", ["remote", "nightly"])
+def test_a_driver_ends_with_the_code_of_its_launch(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By which Ray shows the job as succeeded or failed."""
+
+    def end(code: int) -> None:
+        raise SystemExit(code)
+
+    for module in (driver, job):
+        monkeypatch.setattr(module, "read_request", lambda _: Mock())
+    monkeypatch.setattr("ray.init", Mock(side_effect=SpecError("no Ray here")))
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.delitem(sys.modules, f"cudnn_sweep.orchestrator.{kind}.driver", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(f"cudnn_sweep.orchestrator.{kind}.driver", run_name="__main__")
+    assert ended.value.code == ExitCode.USAGE
