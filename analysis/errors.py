@@ -1,11 +1,4 @@
-"""Errors of the user's input or machine; the command line shows them without a traceback.
-
-AnalysisError
-├── StoreError        a results location cannot be read or written
-│   └── TornFileError a file of the store is no readable Parquet file
-├── QueryError        a question is unknown, not allowed, or failed
-└── ReportError       a report cannot be made or written
-"""
+"""Errors of the user's input or machine; the command line shows them without a traceback."""
 
 from difflib import get_close_matches
 

@@ -22,7 +22,7 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return a float as `number` formats it, a whole one with all digits."""
+    """Return a value as `number` formats it, but all digits of a whole float."""
     return number(int(value) if value == int(value) else value)
 
 
@@ -35,8 +35,7 @@ def two_digits(value: float) -> str:
     """Return a number rounded to two significant digits, with commas between thousands."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
-    unit = 10 ** (math.floor(math.log10(value)) - 1)
-    return f"{round(value / unit) * unit:,}"
+    return f"{float(f'{value:.2g}'):,.0f}"
 
 
 def ratio(value: float | None) -> str:
@@ -52,7 +51,7 @@ def interval(
 
 
 def percent(share: float, decimals: int = 0, sign: str = "") -> str:
-    """Return a share in percent; with `sign="+"` a positive share has a plus sign."""
+    """Return a share such as 0.03 in percent; `sign="+"` puts a plus before positive ones."""
     return f"{share:{sign}.{decimals}%}"
 
 
@@ -101,7 +100,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in GiB or MiB."""
+    """Return `count` bytes in GiB or MiB."""
     return f"{number(count / GIB)} GiB" if count >= GIB else f"{number(count / MIB)} MiB"
 
 

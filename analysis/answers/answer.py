@@ -66,7 +66,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A test case for a CI server. `result` is failure, error or skipped, or empty for a case that passed."""
+    """A test case for a CI server; `result` is failure, error, skipped, or empty if it passed."""
 
     of: str
     name: str
@@ -102,12 +102,10 @@ class Answer:
     cases: Sequence[Case] = ()
     """Test cases for a CI server; if empty, the answer itself is the only case."""
     families: Sequence[Family] = ()
-    """Metrics for a monitor, besides the exit code."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the exit code and of every metric; if empty, the label `model` holds the subject."""
+    """Labels of every metric, also of the exit code; if empty, the subject as `model`."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Further files to write: the text of each by its path."""
-
+    """Text of each further file to write, by its path."""
     ended: int | None = None
     """Exit code that replaces the state's; None keeps the state's."""
 
@@ -123,12 +121,10 @@ class Answer:
 @dataclass(frozen=True, kw_only=True)
 class AnswerFormat:
     suffix: str
-    """Suffix of a file in this format, with the dot."""
     render: Callable[[Answer], str]
 
 
 def formats() -> dict[str, AnswerFormat]:
-    """Return every declared format by its suffix."""
     from cudnn_sweep.analysis import answers as here
 
     return {form.suffix: form for form in declared(here, AnswerFormat)}

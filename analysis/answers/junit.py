@@ -46,7 +46,6 @@ def _case(case: Case) -> Element:
 
 
 def _element(tag: str, *children: Element, text: str = "", **attributes: str) -> Element:
-    """Return an XML element; characters that XML does not allow are replaced by U+FFFD."""
     legal = {name: NO_XML.sub("\ufffd", value) for name, value in attributes.items()}
     element = Element(tag, legal)
     element.text = NO_XML.sub("\ufffd", text)

@@ -5,6 +5,7 @@ Users chose the names, so each is put in a code span, where no text becomes mark
 
 import re
 from collections.abc import Sequence
+from html import escape
 
 from cudnn_sweep.analysis.answers.answer import Answer, AnswerFormat, Section, Verbatim
 from cudnn_sweep.analysis.engine.formats import unlinked
@@ -45,11 +46,9 @@ def _in_table(cell: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape Markdown in a text, or put a `Verbatim` in a code span."""
     words = printable(" ".join(text.split()))
     if not isinstance(text, Verbatim):
-        words = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return unlinked(re.sub(r"([\\`*_\[\]~$])", r"\\\1", words))
+        return unlinked(re.sub(r"([\\`*_\[\]~$])", r"\\\1", escape(words, quote=False)))
     pad = " " if "`" in (words[:1], words[-1:]) else ""
     fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))  # longer than any within
     return f"{fence}{pad}{words}{pad}{fence}" if words else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from cudnn_sweep.analysis.answers.answer import Answer, AnswerFormat, Section
 from cudnn_sweep.analysis.words import one_line, printable
@@ -45,10 +45,7 @@ def lines_of(section: Section) -> Iterator[str]:
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     sizes = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (
-            cell + " " * (size - cell_len(cell)) for cell, size in zip(row, sizes, strict=True)
-        )
-        yield one_line("  ".join(cells).rstrip())
+        yield one_line("  ".join(map(set_cell_size, row, sizes)).rstrip())
 
 
 FORMAT = AnswerFormat(suffix=".txt", render=to_text)

@@ -75,7 +75,6 @@ class Comparison:
 
     @property
     def differences(self) -> dict[str, str]:
-        """Return, for each part of the environment that differs, a text with both sides' values."""
         sides = {part: (self.a_parts[part], self.b_parts[part]) for part in PARTS}
         return {
             part: f"{part}: {some(a, MOST_VALUES)} → {some(b, MOST_VALUES)}"
@@ -84,18 +83,19 @@ class Comparison:
         }
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
-        """Count pairs of cell and config for each verdict in `column`."""
+        """Return the number of pairs of cell and config for each verdict in `column`."""
         verdicts = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
         return dict(sorted(Counter(verdict for *_, verdict in verdicts if verdict).items()))
 
     @property
     def cells(self) -> int:
-        """Count pairs of cell and config; a pair measured in several versions has several rows."""
+        """Number of pairs of cell and config; a pair measured in several versions has several rows."""
         return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """For SOFTWARE parts with several versions on a side, return the last on both, else on each."""
+        """For each part of the software with several versions on a side: the last version that both sides
+        have, else the last of each."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -168,15 +168,15 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 
 def find_side(text: str, names: list[NamedSide]) -> NamedSide:
-    """Return the side that a text like `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A
-    full match wins over a partial match, and a GPU wins over sweeps named after it."""
+    """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A full match wins
+    over a partial match, and a GPU over sweeps named after it."""
     kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
         raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")
-    wanted = value if equals else text
+    wanted = (value if equals else text).lower()
     among = [side for side in names if not equals or side.kind == kind]
-    sides = [side for side in among if side.name.lower() == wanted.lower()]
-    sides = sides or [side for side in among if wanted and wanted.lower() in side.name.lower()]
+    sides = [side for side in among if side.name.lower() == wanted]
+    sides = sides or [side for side in among if wanted and wanted in side.name.lower()]
     gpus = [side for side in sides if side.kind == "gpu"]
     sides = gpus if len(gpus) == 1 else sides
     if len(sides) > 1:

@@ -61,8 +61,6 @@ group by all
 having baseline <> candidate
 order by abs(candidate - baseline) desc, operation, kernel
 """
-
-
 TRIALS = """
 select
     settings,
@@ -85,7 +83,7 @@ class Advice(OfContrast):
 
     @property
     def is_for_candidate(self) -> bool:
-        """Return whether the advice is to use the candidate's value (not for true or false)."""
+        """Whether the advice is the candidate's value; False for the advice `on` or `off`."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
@@ -99,9 +97,9 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Compare kernels of baseline and candidate in the first block with both, in one sweep or the newest.
+    """Compare kernels in the first block that has baseline and candidate; `sweep_id` None: of the newest sweep.
 
-    `candidate`: SQL that is true for the candidate's records; `kind`: the kind of kernels to compare, None for all.
+    `candidate`: SQL that is true for the candidate's records; `kind` None: all kinds of kernels.
     """
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
@@ -115,11 +113,11 @@ class RankPrediction(AnswerRow):
 
 
 class StoredCell(AnswerRow):
-    """A cell that a sweep measured, with its cell_id, direction, input shape and GPU."""
+    """A cell that a sweep measured: the columns of STORED."""
 
 
 def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
-    """Return a workload's cells that the suite's sweeps measured, newest sweep first."""
+    """Return a row for each cell and sweep, the newest sweep first."""
     with open_database(store) as database:
         values: dict[str, Value] = {"workload": workload.removeprefix(BUNDLED), "suite": suite}
         rows = database.query(STORED, values).to_pylist()
@@ -127,12 +125,12 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
 
 
 class ConfigTrials(AnswerRow):
-    """Records of one config (`settings`) over its trials: `times_ms` per step, `failures` with status and message,
-    `warnings`, the largest `l2_error` against float64, and the share of a step in which the GPU is `busy`."""
+    """The trials of one config: the columns of TRIALS. `busy` is the share of a step in which the GPU works,
+    `l2_error` the largest against float64."""
 
 
 def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
-    """Return a row for each config of one sweep, or of several by a pattern."""
+    """Return a row for each config; `sweep_id` may be a pattern."""
     with open_database(store, sweep_id) as database:
         return [ConfigTrials(**row) for row in database.query(TRIALS).to_pylist()]
 

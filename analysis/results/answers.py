@@ -21,9 +21,9 @@ class AnswerRow(SimpleNamespace):
 
     @classmethod
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
-        """Return the answer's rows over one sweep or all; `values` are the question's parameters.
+        """Return the answer's rows over one sweep, or over all for None; `values` are the question's parameters.
 
-        The newest answers are kept and reused until a file is added to the store or removed.
+        The last KEPT answers are reused until a file of the store is added or removed.
         """
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))
@@ -45,5 +45,4 @@ class AnswerRow(SimpleNamespace):
 
     @classmethod
     def among(cls, database: Database, **values: Value) -> list[Self]:
-        """Return the rows of the answer from a database that is already open."""
         return [cls(**row) for row in database.ask(cls.question, **values).to_pylist()]

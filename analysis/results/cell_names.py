@@ -47,10 +47,10 @@ def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def cell_words(row: CellRow) -> Words:
-    """Return a cell's words, each with its numbers, as in `cycle(sizes=4,step=16)`."""
+    """Return the words, each with its numbers, as in `cycle(sizes=4,step=16)`."""
+    workload = _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"])
     words = {
-        "what": row["problem"]
-        or _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"]),
+        "what": row["problem"] or workload,
         **{
             name: _with(row[name], row.get(f"{name}_parameters"))
             for name in axes()
@@ -77,7 +77,7 @@ def words_apart(rows: Sequence[CellRow]) -> list[Words]:
 
 
 def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Return cells' names by cell_id; where names are equal, the GPU is added, then if needed the cell_id."""
+    """Return names by cell_id; if names are equal, their GPUs are added, then if needed the cell_id."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
     names = added(names, _gpus_apart(cells))
@@ -86,7 +86,7 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Return each cell's GPU, shortened to what is unique (`H100`); empty if all are on one GPU."""
+    """Return each cell's GPU, shortened to what is unique (`H100`); empty texts if all are on one GPU."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
     count = Counter(word for names in words.values() for word in set(names))
     apart = {}
@@ -98,20 +98,19 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the names, each followed by its entry in `words` if another cell has the same name."""
+    """Return the names, each followed by its entry in `words` if the name is not unique."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
 def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
-    """Return `names_apart` of the stored cells of one sweep; None means all sweeps."""
+    """Return `names_apart` of one sweep's cells, or of all for None."""
     with open_database(store, sweep_id) as database:
         return names_apart(database.query(CELLS).to_pylist())
 
 
 def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:
-    """Return a name followed by its numbers or arguments in brackets, if there are any."""
     inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
     return f"{name}({inner})" if inner else name
 

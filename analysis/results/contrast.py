@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import permutations
 
 from cudnn_sweep.analysis.engine.database import Database
@@ -34,7 +34,7 @@ RACED_OUT = "select 1 from records where status = 'raced_out' limit 1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A setting and its values in baseline and candidate, as text; `values` passes all three to a question."""
+    """A setting and its text in the baseline and in the candidate."""
 
     field: str
     baseline: str
@@ -48,7 +48,8 @@ class Contrast:
         return self.field == "twin"
 
     def values(self) -> dict[str, Value]:
-        return {"field": self.field, "baseline": self.baseline, "candidate": self.candidate}
+        """Return the parameters that questions about a contrast have."""
+        return asdict(self)
 
 
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
@@ -65,20 +66,16 @@ BAN = re.compile(r"\w+:\d+")
 
 
 def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the contrasts that a suite names, or all if it names none. `layout` names every contrast in this setting,
-    `layout=weights` only the contrast of the usual layout with `weights`.
-    """
+    """Return the contrasts that `named` names, or all if it is empty. `layout` names every contrast of this
+    setting, `layout=weights` only that of the usual layout with `weights`."""
     usual = usual_texts()
-    return tuple(
-        contrast
-        for contrast in contrasts
-        if not named
-        or contrast.field in named
-        or (
-            contrast.baseline == usual.get(contrast.field)
-            and f"{contrast.field}={contrast.candidate}" in named
-        )
-    )
+
+    def is_named(contrast: Contrast) -> bool:
+        is_from_usual = contrast.baseline == usual.get(contrast.field)
+        value = f"{contrast.field}={contrast.candidate}"
+        return contrast.field in named or (is_from_usual and value in named)
+
+    return tuple(contrast for contrast in contrasts if not named or is_named(contrast))
 
 
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
@@ -121,5 +118,5 @@ def stored_contrasts(database: Database) -> list[Contrast]:
 
 
 def is_race(database: Database) -> bool:
-    """Return whether a race left configs out; then the fastest config is compared with all the others."""
+    """Return whether a race left configs out."""
     return bool(database.query(RACED_OUT).num_rows)

@@ -33,11 +33,10 @@ class MarkedColumn:
     texts: Sequence[str]
     is_number: bool
     intervals: Sequence[str]
-    """Interval in brackets to follow each of `texts`; empty if the column has no intervals."""
+    """The interval in brackets behind each of `texts`; empty if the column has no intervals."""
 
     @property
     def whole(self) -> list[str]:
-        """Return the texts, each with its interval."""
         return [text + more for text, more in zip_longest(self.texts, self.intervals, fillvalue="")]
 
 
@@ -75,13 +74,11 @@ def _cell_column(database: "Database", rows: Sequence[Mapping[str, Any]]) -> Mar
 def _column(
     answer: "pa.Table", name: str, low: str | None = None, high: str | None = None
 ) -> MarkedColumn:
-    texts = _texts(answer, name)
-    pairs: Sequence[tuple[str, str]] = []
-    if low is not None and high is not None:
-        pairs = list(zip(_texts(answer, low), _texts(answer, high), strict=True))
+    lows, highs = (_texts(answer, end) if end else [] for end in (low, high))
+    pairs = zip(lows, highs, strict=True)
     return MarkedColumn(
         name=name,
-        texts=texts,
+        texts=_texts(answer, name),
         is_number=str(answer.schema.field(name).type).startswith(("int", "double", "decimal")),
         intervals=[f" ({low}–{high})" if low and high else "" for low, high in pairs],
     )

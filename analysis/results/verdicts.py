@@ -1,7 +1,4 @@
-"""Rows of answers (on contrasts, GPUs, hosts, trials' time), and sentences that sum up verdicts.
-
-The questions' SQL computes the columns and explains their meanings.
-"""
+"""Rows of answers, whose columns the SQL of each question explains, and sentences that sum up verdicts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,21 +26,15 @@ class OfCell(AnswerRow):
 class OfContrast(OfCell):
     @property
     def identity(self) -> tuple[str | bool | None, ...]:
-        """Return the values that rows of different questions share for the same cell and contrast."""
+        """What rows of different questions share if they are about the same cell and contrast."""
         return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
 
 
 class Verdict(OfContrast):
-    """One contrast in one cell. The verdict is `no_effect` if the setting cannot have mattered, `fails` if the
-    candidate failed in significantly more blocks than the baseline (Fisher's exact test).
-    """
-
     question = "helps_or_hurts"
 
 
 class BreakEven(OfContrast):
-    """The break-even point of a contrast in one cell, with the compute cache empty or warm."""
-
     question = "break_even"
     outcome: str
 
@@ -57,8 +48,6 @@ class ContrastState(AnswerRow):
 
 
 class RaceState(ContrastState):
-    """How far one config of a race is from the best one of its cell."""
-
     question = "race"
     best: str
     best_ms: float | None
@@ -70,30 +59,21 @@ class RaceState(ContrastState):
 
 
 class GpuSpeed(AnswerRow):
-    """The speed of one GPU at copying or a matmul; `finding`: slow, fast, differs, alike or alone.
-    Slow, fast and differing GPUs come first; within a model, slower GPUs come first."""
-
     question = "slow_gpus"
 
 
 class Surroundings(AnswerRow):
-    """One host with one set of hardware and software: its trials, and how many of them are doubtful."""
-
     question = "environment"
 
 
 class TimeShare(AnswerRow):
-    """One part of a trial, such as its search, and the share of a sweep's time that it takes."""
-
     question = "where_time_goes"
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
-    """Return a contrast's sentence: how many cells got each verdict, and how undecided cells stand.
-
-    `of_cells`: the number of cells in the plan; 0 if unknown.
-    """
+    """Return how many cells of a contrast got each verdict; `of_cells`: cells of the plan, 0 if unknown."""
     counts = Counter(verdict.wall_verdict for verdict in verdicts)
+    cells = max(of_cells, len(verdicts))
     phrases = {
         "fails": "fails in",
         "helps": "helps in",
@@ -115,17 +95,15 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
         (single, f"{single:,} with one block"),
         (inconclusive, f"{inconclusive:,} inconclusive"),
         (lost, f"{lost:,} not measured ({', '.join(reasons)})"),
+        (cells - len(verdicts), f"{cells - len(verdicts):,} without a block"),
     ]
-    decided, cells = sum(counts[name] for name in phrases), max(of_cells, len(verdicts))
-    open_cells.append((cells - len(verdicts), f"{cells - len(verdicts):,} without a block"))
-    parts = [f"{decided:,} of {counted(cells, 'cell')} decided"]
-    parts[0] += f" ({', '.join(outcomes)})" if outcomes else ""
-    parts += [text for count, text in open_cells if count]
+    decided = f"{sum(counts[name] for name in phrases):,} of {counted(cells, 'cell')} decided"
+    decided += f" ({', '.join(outcomes)})" if outcomes else ""
+    parts = [decided, *(text for count, text in open_cells if count)]
     return f"{shortened(verdicts[0].contrast)}: {', '.join(parts)}."
 
 
 def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a sentence for each reason to leave blocks out of verdicts, with the number of blocks."""
     reasons = {
         "split_blocks": "split over GPUs or launches, and left out",
         "doubtful_blocks": "left out because the GPU was throttled or shared",
@@ -138,7 +116,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return how long a launch takes to give each open cell its third block; None if no open cell lacks one."""
+    """Return what a launch does for open cells without a third block, and its time; None if there are none."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -150,7 +128,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield how many more blocks decide the open cell that needs fewest, among those with three blocks or more."""
+    """Yield at most one sentence, about the open cell past FIRST_LOOK that needs the fewest blocks."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"
@@ -158,8 +136,7 @@ def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
 
 
 def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> list[str]:
-    """Return the first few lines that explain verdicts: both ratios if a loop is CPU-bound, the
-    effect of each choice, errors. `label`: names the cell in a line."""
+    """Return the first LINES_SHOWN lines that explain verdicts; `label` names the cell in a line."""
     lines = [
         f"{label(verdict)}: {text}."
         for verdict in verdicts
