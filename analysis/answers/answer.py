@@ -43,7 +43,7 @@ class Section:
 
     title: str = ""
     role: str = ""
-    """Role that gives the section its colour in the palette."""
+    """Name of the section's colour in the palette."""
     items: Sequence[Sequence[str]] = ()
     """Items, each a first line and further lines that explain it."""
     notes: Sequence[Sequence[str]] = ()

@@ -41,21 +41,14 @@ with first_block as (
     having count(*) = 2 and count(distinct {candidate}) = 2
     order by sweep_id desc, block
     limit 1
-),
-
-launches as (
-    select
-        trial.is_candidate,
-        unnest(trial.kernels) as kernel
-    from (select unnest(trials) as trial from first_block)
 )
 
 select
     coalesce(kernel.operation, '?') as operation,
     kernel.name as kernel,
-    count(*) filter (where not is_candidate) as baseline,
-    count(*) filter (where is_candidate) as candidate
-from launches
+    count(*) filter (where not trial.is_candidate) as baseline,
+    count(*) filter (where trial.is_candidate) as candidate
+from first_block, unnest(trials) as trials(trial), unnest(trial.kernels) as kernels(kernel)
 where $kind is null or kernel.kind = $kind
 group by all
 having baseline <> candidate

@@ -83,9 +83,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
     }
     outcomes = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
     faster, slower, undecided = (counts[name] for name in SO_FAR)
-    single = sum(
-        verdict.wall_verdict == "undecided" and verdict.blocks == 1 for verdict in verdicts
-    )
+    single = [each.blocks for each in verdicts if each.wall_verdict == "undecided"].count(1)
     lost, inconclusive = counts["not_measured"], counts["inconclusive"]
     reasons = sorted({verdict.wall_in_words.partition(": ")[2] for verdict in verdicts} - {""})
     looks = f"{faster or 'none'} look{'s' * (faster == 1)} faster so far, {slower or 'none'} slower"
