@@ -63,14 +63,11 @@ group by software
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A series that changed tonight or on an earlier night."""
-
     series: Series
     direction: Direction
     since: int
     """Index, in the series' points, of the first night that shows the change."""
     screening: Screening
-    """Result of tonight's screen; its `before` is the usual value before the change."""
     is_seen: bool
     """Whether tonight's screen shows the change; False for an older alert that is not mended yet."""
     earlier: Finding | None
@@ -78,7 +75,7 @@ class Candidate:
     left_out: frozenset[int]
     """Indices of the series' points with which no night is compared."""
     alert: Finding | None = None
-    """Earlier alert of the series, if the change is now clearly larger than that alert reported."""
+    """Last night's alert of the series, if the change has grown since."""
 
     @property
     def key(self) -> SeriesKey:
@@ -86,7 +83,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Return whether fresh trials measure the change: if new, or a waiting word, and neither a gain nor news."""
+        """Whether fresh trials measure the change: a new one, or a word that waits; never a gain or news."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -100,17 +97,12 @@ class Candidate:
 class Screened:
     candidates: tuple[Candidate, ...]
     series: tuple[Series, ...]
-    """Every series of tonight, with its fields `smallest_step` and `is_judged` filled in."""
-
-    @property
-    def unchanged(self) -> list[Series]:
-        changed = {candidate.key for candidate in self.candidates}
-        return [entry for entry in self.series if entry.is_judged and entry.key not in changed]
+    """Every series of tonight, with `smallest_step`, `is_judged` and `could_show` filled in."""
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. On new software's first night, waiting and refuted findings are measured
-    again. On other nights refuted numbers, and words of metrics with `is_drawn`, stay refuted."""
+    """Screen each series. Waiting and refuted findings count as new on the first night of new software. On other
+    nights refuted numbers, and refuted words of metrics with `is_drawn`, stay refuted."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -148,8 +140,8 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Drop other machines' nights from a CPU-bound loop's wall times. These times differ by several
-    percent between hosts. Nights with the same host name or the same GPU are of one machine."""
+    """Drop other machines' nights from the wall times of a CPU-bound loop, which differ by several percent
+    between hosts. Nights with the same host name or the same GPU are of one machine."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -172,7 +164,7 @@ def _screened(
     is_new: bool,
     is_pinned: bool,
 ) -> tuple[Screening, Series]:
-    """Screen a series; return the result, and the series with `smallest_step` and `is_judged`."""
+    """Return the screen's result, and the series with the fields that it fills in."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
         screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
@@ -227,22 +219,21 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the index of the night when values grew past `alert.ratio_high`; None if not confirmed."""
-    metric, own = METRIC_OF[series.key.metric], series.numbers[since:]
-    if not isinstance(metric, Amount) or not isinstance(alert.before, float):
+    """Return the index of the night since which values are past `alert.ratio_high`; None if not confirmed."""
+    metric, own, reported = METRIC_OF[series.key.metric], series.numbers[since:], alert.ratio_high
+    if not isinstance(metric, Amount) or not isinstance(alert.before, float) or reported is None:
         return None
     first = screen(own, metric).first_bad_night_index
     now = typical(own[first:])
-    reported = alert.ratio_high
-    if first is None or now is None or reported is None or now <= reported * alert.before:
+    if first is None or now is None or now <= reported * alert.before:
         return None
     is_confirmed = confirm_by_nights(own, first, metric).state == "confirmed"
     return since + first if is_confirmed else None
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return the index of a change's first night. If values before new software are nearer to `before` than
-    to those after it, the change begins with that software."""
+    """Return `since`, or the index of new software's first night if the values between the two are nearer to
+    `before` than to later ones."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -252,27 +243,24 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
     return since
 
 
-# --- Fresh trials ---
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences between the softwares that took turns; None if only one ran or a word has another cause."""
+    """Differences between the softwares that took turns; None if only one ran, or if they do not explain a word."""
     wall: Confirmation | None = None
-    """For a series of device times, the judgement of wall times from the same pairs."""
+    """For device times, the judgement of wall times by the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Trials that judge a night's suspected changes, under its own software and, if set, the last good one."""
+    """Trials that judge a night's new candidates, under its own software and, if set, the last good one."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
     pairs: Sequence[Row]
     softwares: Mapping[str | None, Row]
-    """Versions and commit of each software, by its name; the night's own software has the name None."""
+    """Versions and commit of each software, by its name; None names the night's own."""
 
     def differences(self) -> tuple[Change, ...] | None:
         own = self.softwares.get(None)
@@ -282,12 +270,12 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. If only one software ran, omit amounts: the nights judge them.
+        """Judge candidates by fresh trials; if only one software ran, leave amounts to the nights.
 
-        `is_cut`: whether the time was up, so that missing trials may just not have been reached.
+        `is_cut`: whether the time was up, so that missing trials may not have been reached.
         """
-        judged = ((each.key, self._judge(each, of_two, is_cut=is_cut)) for each in candidates)
-        return {key: result for key, result in judged if result is not None}
+        judged = {each.key: self._judge(each, of_two, is_cut=is_cut) for each in candidates}
+        return {key: result for key, result in judged.items() if result is not None}
 
     def _judge(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
@@ -326,7 +314,7 @@ class FreshTrials:
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
     def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
-        """Return, for each block with both softwares, log(current / last good)."""
+        """Return log(current / last good) of each block with both softwares."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
@@ -337,9 +325,9 @@ class FreshTrials:
     def _alike(self, key: SeriesKey) -> set[int]:
         """Return the blocks in which both softwares ran the same kernels."""
         rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
-        good = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is not None}
-        own = {row["block"]: row[ENGINE.name] for row in rows if row["software"] is None}
-        return {block for block, kernels in own.items() if good.get(block) == kernels}
+        good = {(row["block"], row[ENGINE.name]) for row in rows if row["software"] is not None}
+        own = {(row["block"], row[ENGINE.name]) for row in rows if row["software"] is None}
+        return {block for block, _ in good & own}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
         """Return each process's word; for the metric `sign`, the verdict over all processes."""

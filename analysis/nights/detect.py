@@ -20,7 +20,7 @@ An array has one series in each row, its nights along the last axis; NaN is a ni
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -65,30 +65,30 @@ class Past:
     """Earlier nights with which each series is compared, and their range of usual values."""
 
     logs: Array
-    """Logarithms of the values on these nights; NaN for all other nights."""
+    """Logarithms of the values; NaN for nights that are not compared with."""
     level: Array
     line: Array
     """Largest usual distance from `level`; a night with a larger distance is suspect."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
-        """Return which nights are worse than usual (`sign` 1), or better than usual (-1)."""
+        """Return which nights are worse than usual for a `sign` of 1, or better than usual for -1."""
         return np.asarray(sign * (logs - self.level[..., None]) > self.line[..., None])
 
 
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the pasts to compare with: the last month, the last LATELY nights, and the first month, which a
-    slow creep does not move. If pinned, only the first month."""
+    """Return the last month, the last LATELY nights, and the first month, which a slow creep does not
+    move. If pinned, return only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
-    months = [_month(is_pinned)(earlier, MONTH)]
+    months = [_month(earlier, is_pinned=is_pinned)]
     if not is_pinned:
         months += [last_measured(earlier, LATELY), first_measured(earlier, MONTH)]
     return [_past(month, min_effect) for month in months]
 
 
-def _month(is_pinned: bool) -> Callable[[Array, int], Array]:
-    return first_measured if is_pinned else last_measured
+def _month(logs: Array, *, is_pinned: bool) -> Array:
+    return first_measured(logs, MONTH) if is_pinned else last_measured(logs, MONTH)
 
 
 def _past(logs: Array, min_effect: float) -> Past:
@@ -103,7 +103,7 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return each series' first suspect night, or NO_CANDIDATE, and the index of the past it differs from."""
+    """Return, for each series, its first suspect night or NO_CANDIDATE, and the index of the past that shows it."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -116,7 +116,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each candidate's first bad night, looking past single fine nights. Skip the oldest nights."""
+    """Return the first night of each series' bad run up to tonight; a single fine night does not end a run."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -136,10 +136,10 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge tonight's value, the last of `values`: one for each night, oldest first, None if missing.
+    """Judge tonight's value, the last of `values`, which are one for each night; None if missing.
 
-    `left_out`: indices of nights not to compare with; `is_new`: whether tonight is the
-    first night of new software (for times: of new kernels).
+    `left_out`: indices of nights not to compare with; `is_new`: whether tonight is the first night of new
+    software (for times: of new kernels).
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -157,8 +157,9 @@ def screen(
         if since[0] != NO_CANDIDATE:
             state, first, past = shown, int(since[0]), pasts[by[0]]
     if is_new and state == "fine":
-        earlier = _month(is_pinned)(np.where(is_left_out, np.nan, logs)[:, :-1], MONTH)
-        if judge_nights(earlier, logs[:, -1:], metric.min_effect).is_confirmed[0]:
+        earlier = np.where(is_left_out, np.nan, logs)[:, :-1]
+        month = _month(earlier, is_pinned=is_pinned)
+        if judge_nights(month, logs[:, -1:], metric.min_effect).is_confirmed[0]:
             state, first = "worse", len(places) - 1
     before, now = float(past.level[0]), float(np.median(logs[0, first:]))
     return Screening(
@@ -179,10 +180,10 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's word, as `screen` does a number. Unless the metric is `at_once`, one of
-    the two nights before must have an unusual word, too.
+    """Judge tonight's word, as `screen` does a number. Unless the metric is `at_once`, one of the two nights
+    before must have an unusual word, too.
 
-    `softwares`: the software of each night. With `metric.is_news`, the newest software's first word is
+    `softwares`: the software of each night. With `metric.is_news`, the first word of the newest software is
     usual. With `is_drawn`, no word is a change if one software had two, or there are under LATELY nights.
     """
     words = [
@@ -193,25 +194,24 @@ def screen_words(
     recent, fewest, usual = (1, 2, OFTEN) if metric.at_once else (RECENT, FEWEST_NIGHTS, SELDOM)
     fewest = FEWEST_NIGHTS if metric.is_strict else fewest
     past = Counter([value for place, value in words[:-recent] if place not in left_out][-MONTH:])
-    is_enough = len(words) >= fewest and past.total() >= fewest - recent
-    if not is_enough or words[-1][0] != len(values) - 1:
+    total, tonight = past.total(), len(values) - 1
+    is_enough = len(words) >= fewest and total >= fewest - recent
+    if not is_enough or words[-1][0] != tonight:
         return Screening(state="insufficient_data", nights=len(words))
     before, now = past.most_common(1)[0][0], words[-1][1]
-    fine = Screening(state="fine", nights=past.total(), before=before, now=now)
-    if metric.is_drawn and [*past.values()].count(1) > SELDOM * past.total():
+    fine = Screening(state="fine", nights=total, before=before, now=now)
+    if metric.is_drawn and [*past.values()].count(1) > SELDOM * total:
         return replace(fine, is_mended=True, could_show=False)
-    if metric.is_strict and past[str(metric.good)] < past.total():
+    if metric.is_strict and past[str(metric.good)] < total:
         return replace(fine, is_mended=now == metric.good, could_show=False)
-    total = past.total()
     renewed = newest(softwares)
     if metric.is_news and renewed is not None:
         of_software = [value for place, value in words if place >= renewed]
         chosen = words[-2][1] if len(of_software) == 1 else of_software[0]
         past[chosen] = max(past[chosen], total)
         if len(of_software) == 1 and past[now] < usual * total:
-            at = words[-1][0]
-            news = replace(fine, state="different", before=chosen, first_bad_night_index=at)
-            return replace(news, is_news=True)
+            news = replace(fine, state="different", is_news=True)
+            return replace(news, before=chosen, first_bad_night_index=tonight)
     drawn = {
         (softwares[place] if softwares else None, value)
         for place, value in words[:-recent]
@@ -223,7 +223,7 @@ def screen_words(
     unusual = [place for place, value in words if past[value] < usual * total]
     is_mended = not {place for place, _ in words[-FINE_NIGHTS:]}.intersection(unusual)
     lately = [place for place, _ in words[-recent:] if place in unusual]
-    if len(lately) < min(recent, 2) or lately[-1] != words[-1][0]:
+    if len(lately) < min(recent, 2) or lately[-1] != tonight:
         return replace(fine, is_mended=is_mended)
     state: State = "better" if now == metric.good else "worse"
     state = "different" if metric.good is None else state
@@ -268,7 +268,6 @@ class Judgement:
     """Half the width of the 95% interval of `ratio_log`."""
 
     def one(self, blocks: int, more_blocks: int) -> Confirmation:
-        """Return the judgement of a single series as a Confirmation."""
         state: Settled = "refuted" if self.is_refuted else "undecided"
         ratio, half = float(self.ratio_log), float(self.half_width)
         return Confirmation(
@@ -301,7 +300,7 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge the log ratios of two or more pairs (last axis), chosen from `looked_at` pairs."""
+    """Judge the log ratios of two or more pairs, along the last axis; `looked_at`: pairs that they are a part of."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -323,16 +322,16 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change by the month before; if FEWEST_NIGHTS or more, also by the first month.
+    """Judge the nights since a change by the month before; from FEWEST_NIGHTS on, also by the first month.
 
-    If pinned, judge only by the first month. `values`, `left_out`: as in `screen`, with fresh replicates counted in.
+    If pinned, judge only by the first month. `values`, `left_out`: as in `screen`.
     """
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
     since = since[~np.isnan(since)]
     if nights_in(earlier) < 2 or not len(since):
         return Confirmation(state="undecided", blocks=len(since))
-    months = [_month(is_pinned)(earlier, MONTH)]
+    months = [_month(earlier, is_pinned=is_pinned)]
     if len(since) >= FEWEST_NIGHTS:  # fewer may only resemble each other
         months.append(first_measured(earlier, MONTH))
     judged = [judge_nights(month, since, metric.min_effect) for month in months]
@@ -353,13 +352,11 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
     counted = np.clip(excess, -NIGHT_COUNTS * noise, NIGHT_COUNTS * noise).mean(axis=-1)
     old, new, noise = nights_in(before), since.shape[-1], noise[..., 0]
     se = noise * np.sqrt(1 / new + MEDIAN_VARIANCE / old)
-    ratio_log = np.median(excess, axis=-1)
     oddest = np.fmax(np.fmax.reduce(abs(before - level), axis=-1), LEAST_NOISE)
     oddest = oddest * np.maximum(1.0, FEW_NIGHTS / old) ** 2
     is_overwhelming = new * excess.min(axis=-1) >= OVERWHELMING * oddest
-    believed = (counted >= z * se) | is_overwhelming
-    least = np.log1p(min_effect)
-    is_confirmed = believed & (ratio_log >= least)
+    ratio_log, least = np.median(excess, axis=-1), np.log1p(min_effect)
+    is_confirmed = ((counted >= z * se) | is_overwhelming) & (ratio_log >= least)
     return Judgement(
         is_confirmed=is_confirmed,
         is_refuted=~is_confirmed & (np.maximum(counted, ratio_log) + ONE_SIDED * se < least),
@@ -371,13 +368,11 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the change, as a share, that MOST_NIGHTS nights confirm with an even chance.
-
-    That is NIGHTS_Z standard errors, or the least effect if larger; None if fewer than two nights count.
-    """
+    """Return the change, as a share, that MOST_NIGHTS nights confirm with an even chance; None if fewer than
+    two nights count. It is NIGHTS_Z standard errors, but at least the least effect."""
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
-    before = _month(is_pinned)(earlier, MONTH)
+    before = _month(earlier, is_pinned=is_pinned)
     nights = nights_in(before)
     if nights < 2:
         return None
@@ -388,7 +383,7 @@ def smallest_step(
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
     """Judge fresh words: confirmed if most differ from `before`, or with `is_strict` if any differs."""
-    different = len(fresh) - Counter(fresh)[before]
+    different = sum(word != before for word in fresh)
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):
         state = "confirmed"
@@ -396,7 +391,7 @@ def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False)
 
 
 def _noise(deviations: Array) -> Array:
-    """Return the standard deviation of nights without NaN; odd nights add little to it."""
+    """Return the standard deviation of each row, to which odd nights add little."""
     nights = nights_in(deviations)[..., None]
     robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)

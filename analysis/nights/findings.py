@@ -1,7 +1,7 @@
-"""Remembers findings from night to night, and reports one shared finding for many series that changed alike.
+"""Remembers findings from night to night: without that, a change that nobody mended would become usual.
 
-Without memory, a change that nobody mended would become usual. If most series of one GPU change by a similar ratio,
-one finding stands for all of them: the cause is the GPU, its host, or a part that these series share.
+If most series of one GPU change by a similar ratio, one finding stands for all of them: the cause is the GPU,
+its host, or a part that these series share.
 """
 
 from bisect import bisect
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import compress
 from statistics import median
 
 import numpy as np
@@ -38,23 +39,19 @@ NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """What tonight needs to know of earlier nights: findings, spans to leave out, acceptances."""
-
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night, with shared ones' members, without news and accepted ones."""
+    """Findings of the last measured night, and members of its shared ones; no news, no accepted ones."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """For each series, the newest acceptance among those that hold tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the last measured night: a shared alert's own, not its members'."""
+    """The series_id of each alert of the last measured night; of a shared alert its own, not its members'."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
         spans = [span for span in self.left_out if span.key.series_id == series_id]
-        first = max(
-            (change.first for change in self.accepted if change.key.series_id == series_id),
-            default=date.min,
-        )
+        accepted = [change.first for change in self.accepted if change.key.series_id == series_id]
+        first = max(accepted, default=date.min)
         return frozenset(
             place
             for place, point in enumerate(series.points)
@@ -62,16 +59,11 @@ class Memory:
         )
 
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
-        """Return the spans of nights to leave out of comparisons from tomorrow on."""
+        """Return `left_out` for tomorrow."""
         alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
         judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
         over = {name: entry for name, entry in judged.items() if name not in alerts}
-        kept = [
-            _ended(span, over[span.key.series_id])
-            if span.until is None and span.key.series_id in over
-            else span
-            for span in self.left_out
-        ]
+        kept = [_ended(span, over.get(span.key.series_id)) for span in self.left_out]
         lasting = {span.key.series_id for span in kept if span.until is None}
         new = [alert for series_id, alert in alerts.items() if series_id not in lasting]
         return (*kept, *(LeftOut(key=alert.key, since=alert.since, until=None) for alert in new))
@@ -80,10 +72,8 @@ class Memory:
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """Return what tonight needs of earlier nights.
-
-    `before`: the last night that measured something; `accepted`: all acceptances ever, oldest first.
-    """
+    """Return tonight's memory; `before` is the last night that measured something, `accepted` all
+    acceptances ever, oldest first."""
     tonight = history.tonight
     holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
     if before is None:
@@ -107,17 +97,17 @@ def remembered(
         ),
         left_out=tuple(filter(is_open, spans)),
         accepted=tuple(holding.values()),
-        alerted=frozenset(finding.key.series_id for finding in before.findings if finding.is_alert),
+        alerted=frozenset(alert.key.series_id for alert in before.alerts),
     )
 
 
-def _ended(span: LeftOut, series: Series) -> LeftOut:
+def _ended(span: LeftOut, series: Series | None) -> LeftOut:
+    """Return the span with its last night; unchanged if it has one, or if `series` is None."""
+    if span.until is not None or series is None:
+        return span
     nights = [point.date for point in series.points if point.value is not None]
     last = nights[-1 - FINE_NIGHTS] if len(nights) > FINE_NIGHTS else span.since
     return replace(span, until=max(last, span.since))
-
-
-# --- Many as one ---
 
 
 def share(
@@ -128,8 +118,8 @@ def share(
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Return the findings to report, and the members: findings that a shared one replaces.
 
-    `series`: the night's series; `command`: measures all series again; `alerted`: the series_id of last night's alerts.
-    If most findings that began together wait, a confirmed one among them waits too, unless it is in `alerted`.
+    `command`: measures all series again; `alerted`: series_id of last night's alerts. If most findings that began
+    together wait, a confirmed one among them waits too, unless it is in `alerted`.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
@@ -142,11 +132,8 @@ def share(
         here = [entry for entry in by_key.values() if _ran_on(entry, place)]
         for mine in _begun_together(there, nights, alerted):
             alike = _alike_of_most(mine, here)
-            alike += [
-                finding
-                for finding in mine
-                if finding not in alike and _ends(finding, by_key[finding.key])
-            ]
+            others = [finding for finding in mine if finding not in alike]
+            alike += [finding for finding in others if _ends(finding, by_key[finding.key])]
             is_confirmed = _is_confirmed(alike, alerted)
             if not is_confirmed:
                 alike = [finding for finding in alike if finding.key.series_id not in alerted]
@@ -159,10 +146,10 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began near night `most`, on which most did. `since`, `most`: indices of nights.
+    """Return which findings began near night number `most`, on which most did; `since` has the number of each.
 
-    `is_alone`: which findings were alerts of their own; these must begin within NIGHTS_APART.
-    `may_creep`: whether other findings may begin one after another, over many nights.
+    `is_alone`: which findings were alerts of their own, and must begin within NIGHTS_APART; `may_creep`: whether
+    others may begin one after another, over many nights.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -184,23 +171,21 @@ def _begun_together(
         since = np.array([bisect(nights, finding.since) for finding in mine])
         alone = np.array([finding.key.series_id in alerted for finding in mine])
         with_most = begun_with_most(since, bisect(nights, most), alone, may_creep=not moved)
-        groups.append([finding for finding, is_so in zip(mine, with_most, strict=True) if is_so])
+        groups.append(list(compress(mine, with_most)))
         left = [finding for finding in left if finding not in groups[-1]]
     return groups
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
     """Return whether most members, or one in last night's shared alert, are confirmed."""
-    confirmed = [finding for finding in members if finding.state == "confirmed"]
-    return 2 * len(confirmed) > len(members) or any(
-        finding.shared in alerted for finding in confirmed
-    )
+    confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
+    return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
 
 
 def are_alike(log_ratios: Array, min_effect: float) -> Mask:
     typical = float(np.median(log_ratios))
-    is_near: Mask = abs(log_ratios - typical) <= max(ALIKE * abs(typical), np.log1p(min_effect))
-    return is_near
+    most = max(ALIKE * abs(typical), np.log1p(min_effect))
+    return np.asarray(abs(log_ratios - typical) <= most)
 
 
 def are_most(count: int, of: int) -> bool:
@@ -208,9 +193,9 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a shared finding for `finding` to join: its last machine's.
+    """Return the key of the shared finding of the machine that showed `finding` last.
 
-    None if the finding cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
+    None if it cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
     """
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
@@ -225,13 +210,13 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether the finding is part of a shared one and a recent night lacks its change."""
+    """Return whether the finding is a member of a shared one and a recent night lacks its change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
 
 def _shows(point: NightPoint, finding: Finding) -> bool:
-    """Return whether the night's value is nearer to the finding's new value than to its old value."""
+    """Return whether the night's value is nearer to the value after the change than to that before."""
     before, ratio = finding.before, finding.ratio
     if point.date < finding.since or not isinstance(point.value, float):
         return False
@@ -253,15 +238,14 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return each metric's findings of similar ratio, if most series of the metric have one."""
+    """Return the findings of each metric that changed alike, if they are of most series of the metric."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]
         metric = METRIC_OF[name]
         assert isinstance(metric, Amount)
         logs = np.log([finding.ratio or 1.0 for finding in mine])
-        is_alike = are_alike(logs, metric.min_effect)
-        alike = [finding for finding, is_so in zip(mine, is_alike, strict=True) if is_so]
+        alike = list(compress(mine, are_alike(logs, metric.min_effect)))
         cells = {finding.key.cell_id for finding in alike}
         if are_most(len(alike), len(_of_metrics(alike, here))) and len(cells) >= FEWEST_CELLS:
             members += alike

@@ -70,36 +70,34 @@ class Night:
     sweep_id: str
     date: date
     planned: int
-    """Number of trials in the night's plan."""
     reached: int
     """Number of planned trials whose block was reached before the time was up."""
     recorded: int
     softwares: Mapping[str, str]
     """For each env_hash, the software_hash of most of the night's trials."""
     parts: Mapping[str, str]
-    """Text of each part in SOFTWARE, HARDWARE and MACHINE, and of `commit`: all nodes' values."""
+    """Each part of SOFTWARE_AND_COMMIT, HARDWARE and MACHINE, with the values of all nodes."""
     in_turns: bool = False
     """Whether a block's processes took turns; nights unlike tonight in this are not compared."""
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the time was up before every block of the plan was reached."""
         return self.reached < self.planned
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the whole plan is recorded; then a series without a record has left the suite."""
+        """Whether the whole plan is recorded; then a series without a record has left the suite."""
         return self.recorded >= self.planned
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
     nights: tuple[Night, ...]
-    """All nights, on any hardware: oldest first, tonight last."""
+    """Nights on any hardware, oldest first, tonight last."""
     series: tuple[Series, ...]
     """The series of tonight's hardware."""
     is_pinned: bool = False
-    """Whether the first night is a pinned baseline: later nights are compared with the first month."""
+    """Whether the first night is a pinned baseline; nights are then compared with the first month."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """The workload_hash by (sweep_id of a night, env_hash, cell_id), for workloads of the user's own."""
     machines: tuple[Machine, ...] = ()
@@ -107,7 +105,6 @@ class History:
     failures: Mapping[str, str] = field(default_factory=dict)
     """For each cell_id, the first line of the message of tonight's last failed trial."""
     gpu_hours: float | None = None
-    """Hours of tonight's GPUs, each counted from its first to its last trial, fresh trials included; None on a CPU."""
 
     @property
     def tonight(self) -> Night:
@@ -118,11 +115,11 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """Return the env_hash of tonight that has the most comparable nights."""
+        """The env_hash of tonight with the most comparable nights."""
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last workload_hash known before comparable night number `at`, and its own."""
+        """Return the last known workload_hash before comparable night `at`, and that night's."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -130,22 +127,21 @@ class History:
         return next((code for code in reversed(earlier) if code is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """Return the `workload_change` as a Change; empty if a hash is unknown or both are equal."""
+        """Return `workload_change` as a Change; empty if a hash is unknown or both are equal."""
         old, new = self.workload_change(key, at)
-        is_edited = old is not None and new is not None and old != new
-        return (Change(part=WORKLOAD, before=str(old), now=str(new)),) if is_edited else ()
+        if old is None or new is None or old == new:
+            return ()
+        return (Change(part=WORKLOAD, before=old, now=new),)
 
     def softwares(self, key: SeriesKey) -> list[tuple[str, str | None]]:
         here = self.comparable(key.env_hash)
-        ids = ((night.sweep_id, key.env_hash, key.cell_id) for night in here)
-        codes: Iterable[str | None] = accumulate(
-            map(self.workloads.get, ids), lambda old, new: new or old
-        )
-        return [*zip((night.softwares[key.env_hash] for night in here), codes, strict=True)]
+        codes = [self.workloads.get((night.sweep_id, key.env_hash, key.cell_id)) for night in here]
+        known: Iterable[str | None] = accumulate(codes, lambda old, new: new or old)
+        return [*zip((night.softwares[key.env_hash] for night in here), known, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """Return what changed on night `at`: software and workload since the comparable night before,
-        the machine since the last night that measured the series."""
+        """Return what changed on night `at`: software and workload since the comparable night before, the machine
+        since the last night that measured the series."""
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
@@ -162,7 +158,7 @@ class History:
         )
 
     def changes(self) -> tuple[Change, ...]:
-        """Return what changed since the night before: software, hardware, machine, a user's own code."""
+        """Return what changed since the night before: hardware, software, machine, a user's own code."""
         if len(self.nights) < 2:
             return ()
         cells = {(series.key.env_hash, series.key.cell_id): series for series in self.series}
@@ -187,7 +183,7 @@ class History:
         )
 
     def new_baseline(self) -> str | None:
-        """Return the reason if tonight starts a new baseline; None if earlier nights count."""
+        """Return why tonight starts a new baseline; None if earlier nights count."""
         *earlier, tonight = self.nights
         same = [night for night in earlier if night.softwares.keys() & tonight.softwares.keys()]
         if not earlier or any(night.in_turns == tonight.in_turns for night in same):
@@ -205,7 +201,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Return a Change for each part in `names` that differs; unknown parts of MACHINE do not count."""
+    """Return the parts in `names` that differ; a part of MACHINE must be known on both sides."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -231,8 +227,7 @@ def read_history(
         machines = database.ask("night_machines", **nights_until).to_pylist()
         by_night = database.ask("nights", **nights_until).to_pylist()
         ids = sorted({row["night"] for row in by_night})
-        if first is not None:
-            ids = [sweep_id for sweep_id in ids if date_of(sweep_id) >= first]
+        ids = [sweep_id for sweep_id in ids if first is None or date_of(sweep_id) >= first]
         nights = [_night(sweep_id, by_night, machines) for sweep_id in ids]
         if not nights or nights[-1].sweep_id != tonight:
             return None
@@ -274,8 +269,8 @@ def date_of(sweep_id: str) -> date:
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Return a row for each contrast, cell and night (or confirmation): whether the setting helped.
-    The row's `settings` is a text: the contrast, then other settings if not PyTorch's defaults."""
+    """Return the rows of the metric `sign`, whether each contrast helps in a cell, by night or confirmation.
+    Their `settings` are the contrast, then other settings that are not PyTorch's defaults."""
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -286,7 +281,6 @@ def sign_rows(
 
 
 def _night(sweep_id: str, every_row: list[Row], machines: list[Row]) -> Night:
-    """Return a night, made from a row for each hardware and software that the night ran on."""
     rows = [row for row in every_row if row["night"] == sweep_id]
     there = [row for row in machines if row["night"] == sweep_id]
     installed = {
@@ -314,7 +308,7 @@ def _series(
     nights: Sequence[Night],
     cells: Mapping[str, tuple[str, str]],
 ) -> Iterator[Series]:
-    """Yield every series on the hardware `env_hash`; `cells` has the name and GPU of each cell_id."""
+    """Yield the series of one env_hash; `cells` has the name and GPU of each cell_id."""
     by_name: ByName = {}
     for row in rows:
         if row["env_hash"] == env_hash:
@@ -324,23 +318,20 @@ def _series(
     measured = _without_retired(by_name, here)
     for (cell_id, settings, metric), by_night in (measured | _presence(measured, here)).items():
         (cell, gpu), is_config = cells[cell_id], metric not in ("sign", "missing")
-        yield Series(
-            key=SeriesKey(
-                metric=metric,
-                env_hash=env_hash,
-                gpu=gpu,
-                cell_id=cell_id,
-                cell=cell,
-                settings=config_name(texts_in(settings)) if is_config else settings,
-            ),
-            points=tuple(
-                _point(night, env_hash, by_night.get(night.sweep_id, {})) for night in here
-            ),
+        key = SeriesKey(
+            metric=metric,
+            env_hash=env_hash,
+            gpu=gpu,
+            cell_id=cell_id,
+            cell=cell,
+            settings=config_name(texts_in(settings)) if is_config else settings,
         )
+        points = (_point(night, env_hash, by_night.get(night.sweep_id, {})) for night in here)
+        yield Series(key=key, points=tuple(points))
 
 
 def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
-    """Return the nights on this hardware whose processes took turns if and only if tonight's did."""
+    """Return the nights on this hardware whose `in_turns` is tonight's."""
     in_turns = nights[-1].in_turns
     return [night for night in nights if env_hash in night.softwares and night.in_turns == in_turns]
 
@@ -363,10 +354,8 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Return, for each cell, whether it was present or missing on each night.
-
-    On a cut or whole night no absent cell is `missing`: it was not reached in time, or has left the suite.
-    """
+    """Return each cell's rows of the metric `missing`. Absence does not count on a cut night, which did not reach the
+    cell, nor on a whole night, whose suite lacks it."""
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
         if metric == "failure":
@@ -380,7 +369,6 @@ def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _point(night: Night, env_hash: str, row: Row) -> NightPoint:
-    """Return one night's point of a series from its row, which is empty if nothing was measured."""
     value = row.get("value")
     return NightPoint(
         date=night.date,

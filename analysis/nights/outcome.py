@@ -14,7 +14,7 @@ EXIT_CODES: dict[NightState, int] = {"fine": 0, "learning": 0, "regression": 1, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """A change of software, with the first night on which the new software was installed."""
+    """A change of software; `date` is the first night that ran the new one."""
 
     date: date
     software_hash: str
@@ -25,7 +25,7 @@ class Version:
 class Finding:
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
-    """Whether fresh trials or nights confirm it, refute it, or cannot decide before further nights."""
+    """`waiting` if neither fresh trials nor nights decide yet."""
     direction: Direction
     before: float | str | None
     """Typical value of the nights before, in the metric's unit."""
@@ -37,27 +37,26 @@ class Finding:
     blocks: int
     """Number of fresh pairs (for a word, fresh trials) that were judged; 0 if nights were judged."""
     nights: int
-    """Number of nights with which the change was compared."""
+    """Number of nights compared with."""
     since: date
-    """The first night that shows the change."""
     cause: Cause
     moved: tuple[Change, ...]
     """Parts that changed on the night `since`, or in which the pairs' softwares differ."""
     command: str
-    """The command that measures the cell again."""
+    """Measures the cell again."""
     shared: str | None = None
-    """The series_id of the shared finding that is reported in place of this one, if any."""
+    """The series_id of the shared finding that is reported in place of this one."""
     wall_ratio: float | None = None
-    """For a device time: the ratio of wall times from the same pairs or nights. None if the loop is
-    not CPU-bound, or if wall time has a confirmed finding of its own."""
+    """For a device time, the ratio of wall times from the same pairs or nights; None if the loop is not CPU-bound, or
+    if wall time has a confirmed finding of its own."""
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
     message: str | None = None
     """For a finding about failures: the first line of a failed trial's message."""
     kernels: Change | None = None
-    """The kernels before the change and since, if other kernels came with it."""
+    """The kernels before and since, if the change came with other kernels."""
     is_news: bool = False
-    """Whether it reports kernels or bits that came with new software: shown once, never an alert."""
+    """Whether it is about kernels or bits that came with new software: shown once, never an alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -66,17 +65,15 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """A GPU with its host, on which all or a part of the night ran."""
-
     gpu: str
     gpu_uuid: str | None
     host: str
     cpu_model: str | None
     trials: int
     matmul: float | None
-    """Speed of the calibrating matrix product, as a ratio to its median on the nights before."""
+    """Speed of the calibration's matrix product, divided by the median of the nights before."""
     copy: float | None
-    """The same ratio for the calibration's copy in device memory."""
+    """Likewise for its copy in device memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +86,7 @@ class LeftOut:
     """The last night that shows the change; None while the change lasts."""
 
     def covers(self, night: date) -> bool:
-        return self.since <= night and (self.until is None or night <= self.until)
+        return self.since <= night <= (self.until or date.max)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,37 +116,36 @@ class NightOutcome:
     reasons: tuple[str, ...]
     """Why the state is `could_not_tell` or `learning` and what to do, one line a reason; else empty."""
     nights: int = 0
-    """Number of comparable nights before this one."""
+    """Number of comparable nights before tonight."""
     fine_series: int = 0
     """Number of unchanged series whose nights could have shown a change of the least effect."""
     insufficient_series: int = 0
     """Number of series that could not be judged, as they have too few nights or no value tonight."""
     findings: tuple[Finding, ...] = ()
-    """The night's findings, alerts first."""
+    """Alerts first."""
     changes: tuple[Change, ...] = ()
-    """Changes of software and hardware since the night before."""
+    """What changed since the night before."""
     new_baseline: str | None = None
-    """Reason for which a new baseline starts; None if the nights before count."""
+    """Why a new baseline starts; None if the nights before count."""
     versions: tuple[Version, ...] = ()
     """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
     """Nights of confirmed changes that nobody accepted, those in earlier outcomes included."""
     accepted: tuple[Acceptance, ...] = ()
-    """The acceptances that hold on this night."""
+    """Acceptances that hold tonight."""
     blunt_series: int = 0
     """Number of unchanged series so noisy that a change of the least effect would not have shown."""
     members: tuple[Finding, ...] = ()
-    """Findings left out of `findings`, where a shared finding of their GPU stands for them."""
+    """Findings in whose place `findings` has a shared one."""
     machines: tuple[Machine, ...] = ()
-    """The machines that tonight ran on."""
     host: str | None = None
     """The host that the night was started on."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Models of the suite whose package cannot be imported, each with the reason."""
     kept_by: int | None = None
-    """Exit code of the error that prevented measuring; None for the exit code of `state`."""
+    """Exit code of the error that prevented measuring; None: the exit code of `state`."""
     gpu_hours: float | None = None
-    """Hours of GPUs, each counted from its first to its last trial, fresh trials included; None without a GPU."""
+    """Hours of all GPUs, each from its first to its last trial, fresh trials included; None without a GPU."""
 
     @property
     def exit_code(self) -> int:

@@ -35,14 +35,13 @@ class Amount:
     meaning: str
     unit: Literal["ms", "bytes", "share"]
     min_effect: float
-    """The least effect: the smallest relative change that counts, such as 0.03."""
+    """The least effect: smallest relative change that counts, such as 0.03."""
     least: float
     """Smallest value that counts, in `unit`: zero and all smaller numbers are raised to it."""
 
     def logs(self, values: Sequence[float]) -> Array:
         finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
-        logs: Array = np.log(np.maximum(finite, self.least))
-        return logs
+        return np.asarray(np.log(np.maximum(finite, self.least)))
 
     def of_nights(self, values: Sequence[float | None], left_out: Collection[int] = ()) -> Array:
         """Return the logarithm of each night's value; NaN for nights left out or without a value."""
@@ -68,9 +67,9 @@ class Category:
     is_strict: bool = False
     """Whether a change needs `good` on every night before; then one bad fresh trial confirms it."""
     is_news: bool = False
-    """Whether another word on new software's first night is reported once, without an alert."""
+    """Whether another word on the first night of new software is reported once, without an alert."""
     only_as_news: bool = False
-    """Whether another word counts only on new software's first night, and is ignored later."""
+    """Whether another word counts on the first night of new software alone."""
 
 
 STEADY_WALL = Amount(
@@ -141,12 +140,11 @@ class SeriesKey:
 
     @property
     def series_id(self) -> str:
-        """Return an id that stays the same if the name of the cell changes."""
+        """An id that stays the same if the name of the cell changes."""
         parts = (self.metric, self.env_hash, self.cell_id, self.settings)
         return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
     def of(self, metric: Metric) -> "SeriesKey":
-        """Return the key of the series of `metric` for the same cell and config."""
         return replace(self, metric=metric.name)
 
 
@@ -165,7 +163,7 @@ class NightPoint:
     """A number in the metric's unit, or the word of a Category; None if nothing was measured."""
     software_hash: str
     gpu_uuid: str | None = None
-    """UUID of the GPU on which most of the point's processes ran."""
+    """The GPU on which most of the point's processes ran."""
     host: str | None = None
     cpu_model: str | None = None
 
@@ -204,17 +202,16 @@ class Screening:
     before: float | str | None = None
     """Median, or most frequent word, of the nights compared with."""
     now: float | str | None = None
-    """Tonight's word, or the median of the nights that show the change; of the last three if none does."""
+    """Tonight's word, or the median of the nights that show the change; if none does, of the last three."""
     ratio: float | None = None
-    """now / before."""
     first_bad_night_index: int | None = None
-    """Index into the screened values of the first night that shows the change; None if there is no change."""
+    """None if there is no change."""
     is_mended: bool = False
     """Whether none of the last FINE_NIGHTS nights has a value beyond the line or an unusual word."""
     could_show: bool = True
     """For words, whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
-    """Whether the change is a new word on new software's first night, and its metric has `is_news`."""
+    """Whether the change is another word on the first night of new software, for a metric with `is_news`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Compares a night with earlier nights: judges candidates by fresh trials or by nights, and makes the outcome."""
+"""Compares a night with earlier ones: judges candidates by fresh trials or by nights, and makes the outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -42,10 +42,11 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """Compare a night, whose trials have run, with earlier nights; return its outcome and series.
+    """Compare a night whose trials have run with earlier nights; return its outcome and series.
 
-    `measure` measures new candidates again; `read` then reads the history with these trials too;
-    `again` returns the command that measures a cell again, or every cell for None."""
+    `measure` measures new candidates again; `read` then reads the history with these trials; `again` returns the
+    command that measures a cell_id again, or every cell for None.
+    """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
     if new := [candidate for candidate in suspected.candidates if candidate.is_new]:
@@ -56,7 +57,9 @@ def compare_night(
     reported = _news_apart(shared)
     is_alert = any(finding.is_alert for finding in reported)
     reasons = () if is_alert else _reasons(history, screened)
-    nights, unchanged = len(history.comparable(history.longest)), screened.unchanged
+    nights = len(history.comparable(history.longest))
+    changed = {candidate.key for candidate in screened.candidates}
+    unchanged = [entry for entry in screened.series if entry.is_judged and entry.key not in changed]
     state: NightState = "regression" if is_alert else "could_not_tell" if reasons else "fine"
     if reasons and nights < FEWEST_NIGHTS:
         state = "learning"
@@ -109,9 +112,8 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. `suspected` and `screened` are the results of the screen before and after
-    the fresh trials; `fresh` has the judgements by fresh trials; `again` returns the command that
-    measures a cell again."""
+    """Return the findings. `suspected` and `screened` are the screen before and after the fresh trials; `again` is that
+    of `compare_night`."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -126,18 +128,15 @@ def settle_all(
     ]
     changed = {finding.key for finding in findings if finding.state == "confirmed"}
     series = {entry.key: entry for entry in screened.series if entry.could_show}
+    findings = [replace(finding, kernels=_kernels(finding, series)) for finding in findings]
     return [
-        replace(
-            finding,
-            kernels=_kernels(finding, series),
-            **(NO_WALL if finding.key.of(STEADY_WALL) in changed else {}),
-        )
+        replace(finding, **NO_WALL) if finding.key.of(STEADY_WALL) in changed else finding
         for finding in findings
     ]
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels that another finding names, and of output bits if kernels changed."""
+    """Leave out news of kernels that another finding names, and of bits if kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -149,7 +148,7 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return the change of kernels that came with a confirmed finding; None without new kernels."""
+    """Return the change of kernels that came with a finding; None without one, or if not confirmed."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -190,7 +189,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge a number by its nights; leave a category undecided: it needs fresh trials."""
+    """Judge an Amount by nights; leave a Category, which needs fresh trials, undecided."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
@@ -217,7 +216,7 @@ def _finding(
         state="waiting" if judged.state == "undecided" else judged.state,
         direction=candidate.direction,
         **_amounts(candidate, judged, is_of_pairs=is_of_pairs),
-        **_walls(candidate, judged, fresh, history, is_of_pairs=is_of_pairs),
+        **_walls(candidate, judged, fresh, history),
         blocks=judged.blocks if is_of_pairs else 0,
         nights=candidate.screening.nights,
         since=candidate.series.points[candidate.since].date,
@@ -232,7 +231,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and their ratio, or that of the fresh pairs."""
+    """Return the amounts of a Finding: before and now, and their ratio or that of the fresh pairs."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -247,7 +246,7 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause, and what differs: between the pairs' softwares, or since the night before."""
+    """Return the cause and what moved: between the pairs' softwares, or since the night before."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -268,18 +267,10 @@ def _cause(
     return ("unknown" if is_unexplained and not is_machine else "hardware"), moved
 
 
-# --- Wall time beside device time ---
-
-
 def _walls(
-    candidate: Candidate,
-    judged: Confirmation,
-    fresh: Remeasured | None,
-    history: History,
-    *,
-    is_of_pairs: bool = False,
+    candidate: Candidate, judged: Confirmation, fresh: Remeasured | None, history: History
 ) -> dict[str, Any]:
-    """Return the ratio of wall times, if the finding is about a CPU-bound loop's device time."""
+    """Return the wall ratios of a Finding about the device time of a CPU-bound loop; empty for others."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:
@@ -288,15 +279,12 @@ def _walls(
     both = [(w, d) for w, d in pairs if w is not None and d is not None]
     if not both or both[-1][0] <= LAUNCH_BOUND * both[-1][1]:
         return {}
-    if is_of_pairs:
-        of_wall = fresh.wall if fresh is not None else None
+    if fresh is not None and fresh.confirmation is judged:
+        of_wall = fresh.wall
     else:
+        walls = [None if d is None else w for w, d in pairs]
         of_wall = confirm_by_nights(
-            [None if d is None else w for w, d in pairs],
-            candidate.since,
-            STEADY_WALL,
-            candidate.left_out,
-            is_pinned=history.is_pinned,
+            walls, candidate.since, STEADY_WALL, candidate.left_out, is_pinned=history.is_pinned
         )
     if of_wall is None or of_wall.low is None:
         return {}

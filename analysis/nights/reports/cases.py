@@ -1,5 +1,7 @@
-"""A night for programs: a test case for each series, and numbers for a monitor. A case keeps its name every night, so
-that a CI server has its history. Alerts are failures; waiting findings and series with too few nights are skipped.
+"""A night for programs: a test case for each series, and numbers for a monitor.
+
+A case keeps its name every night, so that a CI server has its history. Alerts are failures; waiting findings, and
+series with too few nights or too much noise, are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +28,9 @@ Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 
 
 def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
-    """Yield a case for the whole night, `the night could tell`, and a case for each series."""
-    results = {"could_not_tell": "error", "learning": "skipped"}
-    told, of = one_line("; ".join(outcome.reasons) or headline(outcome)), outcome.suite
-    result = results.get(outcome.state, "")
-    yield Case(of=of, name="the night could tell", result=result, message=told)
+    result = {"could_not_tell": "error", "learning": "skipped"}.get(outcome.state, "")
+    message = one_line("; ".join(outcome.reasons) or headline(outcome))
+    yield Case(of=outcome.suite, name="the night could tell", result=result, message=message)
     findings = {text.finding.key: text for text in finding_texts(outcome)}
     by_key = {entry.key: entry for entry in series}
     shared = {member.key: member.shared for member in outcome.members}
@@ -45,17 +45,15 @@ def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
 
 
 def _unchanged(series: Series) -> dict[str, str]:
-    """Return a case's result for a series without finding: skipped if unjudged or too noisy."""
-    step = f"the smallest change it could show: {smallest_step(series) or 'none'}"
     if not series.is_judged:
         return {"result": "skipped", "message": TOO_FEW_NIGHTS}
+    step = f"the smallest change it could show: {smallest_step(series) or 'none'}"
     if not series.could_show:
         return {"result": "skipped", "message": f"{BLUNT}; {step}"}
     return {"text": step} if series.smallest_step is not None else {}
 
 
 def _result(text: FindingText) -> dict[str, str]:
-    """Return a case's result for a finding: alerts fail, waiting ones are skipped, others pass."""
     result = {"alert": "failure", "waiting": "skipped"}.get(text.group, "")
     change = OneChange(findings=(text,))
     output = "\n".join([change.summary, *change.details])
@@ -63,7 +61,6 @@ def _result(text: FindingText) -> dict[str, str]:
 
 
 def numbers(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Family]:
-    """Yield metrics: the night's end, GPU time and alerts, and each series' value tonight."""
     gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
     alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
     ended: Samples = [({}, outcome.ended_at.timestamp())]

@@ -36,7 +36,6 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def answer_of(outcome: NightOutcome, series: Sequence[Series] = ()) -> Answer:
-    """Return the answer of a night, with a history of every series, whether judged or not."""
     return Answer(
         kind="night",
         subject=outcome.night,
@@ -51,7 +50,6 @@ def answer_of(outcome: NightOutcome, series: Sequence[Series] = ()) -> Answer:
 
 
 def texts_of(outcome: NightOutcome, series: Sequence[Series]) -> dict[str, str]:
-    """Return the text of each report by file name."""
     answer = answer_of(outcome, series)
     names = {suffix: NAMES.get(suffix, f"night{suffix}") for suffix in formats()}
     return {names[suffix]: form.render(answer) for suffix, form in formats().items()}
@@ -64,10 +62,8 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write all reports into `folder/DATE`, and append the Markdown to `step_summary`, a file that a CI step shows.
-
-    Return the reports' paths. Each file is written whole or not at all; if one cannot be written, raise StoreError.
-    """
+    """Write all reports into `folder/DATE`, each whole or not at all, and append the Markdown to `step_summary`, which
+    a CI step shows. Return the reports' paths. Raise StoreError if one cannot be written."""
     dated = folder / outcome.date.isoformat()
     texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
     for path, text in texts.items():
@@ -81,7 +77,7 @@ def write_reports(
 
 
 def _link_latest(folder: Path) -> None:
-    """Link `latest` to the newest date in one step: readers find the old link or the new one."""
+    """Link `latest` to the newest date, in one step: readers find the old link or the new one."""
     last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
     new = folder / f".{LATEST}"
     new.unlink(missing_ok=True)
@@ -89,11 +85,8 @@ def _link_latest(folder: Path) -> None:
     new.replace(folder / LATEST)
 
 
-# --- JSON ---
-
-
 def to_json(outcome: NightOutcome) -> str:
-    """Return the outcome as JSON with all digits: a line per key and per row of a list."""
+    """Return the outcome as JSON with all digits."""
     return lines_of(_values(outcome))
 
 
@@ -110,7 +103,7 @@ def _values(outcome: NightOutcome, series: Sequence[Series] = ()) -> dict[str, o
 
 
 def _series_row(series: Series) -> dict[str, object]:
-    """Return a series as a row for JSON; its points are left out, as the store has them."""
+    """Return a row for JSON without the points, which the store has."""
     shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
     return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 
@@ -123,7 +116,7 @@ def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
 
 
 def from_json(text: str) -> NightOutcome:
-    """Read an outcome from JSON. Raise ReportError for other text or a later schema version."""
+    """Raise ReportError if the text is not a night's JSON, or is of a later schema version."""
     try:
         values = json.loads(text)
         version = values["schema_version"]

@@ -39,9 +39,17 @@ from cudnn_sweep.analysis.nights.series import (
 from cudnn_sweep.analysis.words import counted, listed, one_line
 
 STEADY = {STEADY_WALL.name: "wall", STEADY_DEVICE.name: "device"}
+ROLES: dict[Group, str] = {
+    "alert": "hurts",
+    "changed": "no-effect",
+    "waiting": "inconclusive",
+    "better": "equivalent",
+    "refuted": "no-effect",
+}
+MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""For each part, its kind of side in `sweep compare`; the first part that changed is compared."""
+"""By part, its kind of side in `sweep compare`; the first part that changed is compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +57,7 @@ class OneChange:
     """Findings taken as one change: same metric, direction, cause and kind of hardware."""
 
     findings: tuple[FindingText, ...]
-    """The findings that make up the change, in the order of `by_size`."""
+    """In the order of `by_size`."""
 
     @property
     def group(self) -> Group:
@@ -61,7 +69,7 @@ class OneChange:
 
     @property
     def size(self) -> str:
-        """Return what changed and by how much: the range of ratios, or each change in words."""
+        """What changed and by how much: the range of ratios, or each change in words."""
         first = self.findings[0]
         ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
         walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
@@ -95,19 +103,19 @@ class OneChange:
 
     @property
     def details(self) -> list[str]:
-        """Return these lines: cells and settings; facts; ids for `--accept`; command to repeat."""
         first, ids = self.findings[0], [text.key.series_id for text in self.findings[:MOST_NAMED]]
-        in_wall = " in wall time" if len(self._metrics & set(STEADY)) > 1 else ""
+        in_wall = " in wall time" if self._metrics >= set(STEADY) else ""
         is_sized = first.levels and first.finding.ratio
         largest = f"; the largest{in_wall}: {first.size}" if is_sized else ""
         more = " ..." if self.findings[MOST_NAMED:] else ""
         facts = filter(None, [first.basis + largest, self._kernels, first.look])
         series = f"series {', '.join(ids)}{more}"
-        return [Verbatim(self.cells), *facts, series, Verbatim(first.command)]
+        again = Verbatim(one_line(self.first.command))
+        return [Verbatim(self.cells), *facts, series, again]
 
     @property
     def versions(self) -> tuple[str, str] | None:
-        """Return the two sides that `sweep compare` takes; None if no version changed."""
+        """The two sides that `sweep compare` takes; None if no version changed."""
         moved = {change.part: change for change in self.first.moved}
         for name, kind in VERSIONED.items():
             if name in moved:
@@ -119,7 +127,6 @@ class OneChange:
 
     @property
     def _kernels(self) -> str:
-        """Return a line about changed kernels: in how many cells, and which; empty if none changed."""
         kernels = dict.fromkeys(text.kernels for text in self.findings if text.kernels)
         if not kernels:
             return ""
@@ -139,7 +146,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return one line: night, machine, first change (alerts first, then `fresh`), counts of others."""
+    """Return a line with the most urgent change (alerts first, then `fresh` ones) and counts of the others."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -160,7 +167,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
 
 
 def _who(outcome: NightOutcome) -> str:
-    """Return the night's name, machine and GPU, to tell apart machines that post to one channel."""
+    """Return what tells apart machines that post to one channel: the night's name, the host and the GPU."""
     name = outcome.night.removeprefix(f"night-{outcome.date}-")
     hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -170,7 +177,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes; sort shared ones first, those of device time alone last, larger ones first."""
+    """Group findings into changes: shared ones first, those with `wall_ratio` last, then by the number of findings."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -178,14 +185,12 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
         key = (text.group, finding.key.gpu, _kind(finding), finding.cause, moved)
         grouped.setdefault(key, []).append(text)
     changes = [OneChange(findings=tuple(sorted(mine, key=by_size))) for mine in grouped.values()]
-    return sorted(
-        changes,
-        key=lambda change: (
-            not change.findings[0].is_of_many,
-            change.first.wall_ratio is not None,
-            -len(change.findings),
-        ),
-    )
+
+    def place(change: OneChange) -> tuple[bool, bool, int]:
+        first = change.findings[0]
+        return not first.is_of_many, first.finding.wall_ratio is not None, -len(change.findings)
+
+    return sorted(changes, key=place)
 
 
 def _counted(changes: Sequence[OneChange]) -> list[str]:
@@ -197,60 +202,39 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric; without `wall_ratio`, both STEADY times become `steady`."""
+    """Return hardware, direction and metric; without `wall_ratio`, both times of STEADY are `steady`."""
     metric = finding.key.metric
-    if finding.wall_ratio is not None:
-        return finding.key.env_hash, finding.direction, metric
-    return finding.key.env_hash, finding.direction, "steady" if metric in STEADY else metric
+    is_steady = metric in STEADY and finding.wall_ratio is None
+    return finding.key.env_hash, finding.direction, "steady" if is_steady else metric
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return a sort key: by falling ratio, device times after other metrics."""
+    """Return the key that sorts by falling ratio, device times after all others."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
 
 
-# --- Sections ---
-
-MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
-
-
-ROLES: dict[Group, str] = {
-    "alert": "hurts",
-    "changed": "no-effect",
-    "waiting": "inconclusive",
-    "better": "equivalent",
-    "refuted": "no-effect",
-}
-
-
 def sections(
     outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
 ) -> list[Section]:
-    """Return the night's sections; `results` is the value of `--results` for the commands shown."""
+    """Return the sections; the commands in them have `--results` with the value `results`."""
     changes = one_by_one(finding_texts(outcome))
     histories = {entry.key: history(entry) for entry in series if entry.points}
     group = partial(_group, changes, histories)
-    accept = [
-        ("To accept a change from a date on (here the first alert):", Verbatim(command))
-        for command in (how_to_accept(outcome, alert, results) for alert in outcome.alerts[:1])
-    ]
+    how = "To accept a change from a date on (here the first alert):"
+    accept = [(how, Verbatim(how_to_accept(outcome, alert, results))) for alert in outcome.alerts]
+    reasons = [(reason,) for reason in outcome.reasons]
+    of_the_night = [(name, Verbatim(value)) for name, value in facts(outcome)]
     shown = [
-        Section(
-            title=WHY.get(outcome.state, "Reasons"), items=[(each,) for each in outcome.reasons]
-        ),
-        group("alert", *accept),
+        Section(title=WHY.get(outcome.state, "Reasons"), items=reasons),
+        group("alert", *accept[:1]),
         group("changed"),
         environment(outcome),
         group("waiting"),
         group("better", is_rest=True),
         group("refuted", is_rest=True),
-        Section(
-            title="The night",
-            rows=[(name, Verbatim(value)) for name, value in facts(outcome)],
-            is_rest=True,
-        ),
+        Section(title="The night", rows=of_the_night, is_rest=True),
         _every(series, histories),
     ]
     return [each for each in shown if not each.is_empty]
@@ -266,8 +250,8 @@ def _group(
     mine = [change for change in changes if change.group == group]
     items = []
     for change in mine[:MOST_ROWS]:
-        of_largest = histories.get(change.first.key)
-        drawn = [f"history: {of_largest}"] if of_largest else []
+        key = change.first.key
+        drawn = [f"history: {histories[key]}"] if key in histories else []
         items.append((change.summary, *drawn, *change.details))
     return Section(
         title=TITLES[group],
@@ -279,7 +263,7 @@ def _group(
 
 
 def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Section:
-    """Return a table of all series; those too noisy to show the least effect come first, as they may change unseen."""
+    """Return a table of all series; first come those too noisy to show the least effect."""
     rows = [
         (
             not entry.is_judged or entry.could_show,

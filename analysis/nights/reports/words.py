@@ -1,10 +1,10 @@
-"""Texts about findings, series and nights that all reports of a night use."""
+"""Texts about findings, series and nights for all reports of a night."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from math import isfinite
+from math import isfinite, nan
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -45,7 +45,7 @@ TITLES: dict[Group, str] = {
 }
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
-"""For each state that needs reasons, the title above them."""
+"""Title of the reasons, by the state that needs them."""
 MOST_CHARACTERS = 200  # of a failure's message
 MOST_KERNELS = 3  # named before, and now
 BARS = "▁▂▃▄▅▆▇█"
@@ -57,10 +57,9 @@ AS_USUAL = 0.02  # of a calibration's speed: smaller changes come and go
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingText:
     finding: Finding
-    night: str
-    """The sweep_id of tonight."""
+    sweep_id: str
     with_gpu: bool = False
-    """Whether the text of the cell names its GPU, as the night has findings of several GPUs."""
+    """Whether `cell` names the GPU, as the night has findings of several."""
 
     @property
     def key(self) -> SeriesKey:
@@ -84,7 +83,7 @@ class FindingText:
 
     @property
     def levels(self) -> str:
-        """Return `before → now` with units; empty for a finding of many series."""
+        """`before → now` with units; empty for a finding of many series."""
         if self.key.metric == BITS.name:
             return "other than before"
         values = (self.finding.before, self.finding.now)
@@ -94,7 +93,7 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """Return the ratio in words with its interval, else `levels`; then a failure's message."""
+        """The ratio in words with its interval, or `levels`; then a failure's message."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)
@@ -104,19 +103,14 @@ class FindingText:
 
     @property
     def size(self) -> str:
-        """Return `change`, and `levels` in brackets if `change` does not begin with them."""
+        """`change`, then `levels` in brackets if `change` does not begin with them."""
         levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
         return f"{self.change}{levels}"
 
     @property
     def basis(self) -> str:
-        """Return the finding's basis: number of nights compared with, first night, what confirmed it."""
         nights = counted(self.finding.nights, "night")
         return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
-
-    @property
-    def command(self) -> str:
-        return one_line(self.finding.command)
 
     @property
     def kernels(self) -> str:
@@ -125,19 +119,20 @@ class FindingText:
 
     @property
     def look(self) -> str:
-        """Return the command that lists the night's failures; empty if the finding is no failure."""
+        """The command that lists the night's failures; empty if the finding is none."""
         is_failure = self.finding.message is not None
-        return f"sweep query failures --sweep-id {self.night}" if is_failure else ""
+        return f"sweep query failures --sweep-id {self.sweep_id}" if is_failure else ""
 
 
 def finding_texts(outcome: NightOutcome) -> list[FindingText]:
-    findings, night = outcome.findings, outcome.night
-    several = len({finding.key.gpu for finding in findings}) > 1
-    return [FindingText(finding=each, night=night, with_gpu=several) for each in findings]
+    several = len({finding.key.gpu for finding in outcome.findings}) > 1
+    return [
+        FindingText(finding=finding, sweep_id=outcome.night, with_gpu=several)
+        for finding in outcome.findings
+    ]
 
 
 def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
-    """Return facts about the night as a whole, each a label and a text."""
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()
     return [
         ("night", outcome.night),
@@ -163,7 +158,7 @@ def not_measured(outcome: NightOutcome) -> str:
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
-    """Return one line for each date and reason: an accepted series, and how many more there are."""
+    """Return a line for each date and reason: one series, and how many more were accepted with it."""
     by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
     for accepted in outcome.accepted:
         by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
@@ -195,7 +190,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return the smallest change that a series could show; empty if values are words or too few."""
+    """Return `series.smallest_step` as text; empty if values are words or too few."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -208,24 +203,20 @@ def history(series: Series) -> str:
     values = [word for word in series.words if word is not None]
     words = list(dict.fromkeys(values))
     if words:
-        heights = [None if word is None else float(words.index(word)) for word in series.words]
+        heights = [nan if word is None else words.index(word) for word in series.words]
         ends = f"{values[0]} to {values[-1]}"
     else:
-        heights = list(series.numbers)
-        ends = " to ".join(
-            amount(series.key, each) for each in (series.points[0].value, series.points[-1].value)
-        )
-    there = [height for height in heights if height is not None and isfinite(height)]
+        heights = [nan if value is None else value for value in series.numbers]
+        first, last = (amount(series.key, series.points[at].value) for at in (0, -1))
+        ends = f"{first} to {last}"
+    there = list(filter(isfinite, heights))
     usual = median(there) if there else 0.0
     near = [height for height in there if words or abs(height - usual) <= BEYOND * abs(usual)]
     low, high = min(near, default=0.0), max(near, default=0.0)
     span = max(high - low, LEAST_SPAN * abs(high)) or 1.0
-    places = (
-        None if height not in there else 0.5 + ((height or 0.0) - (low + high) / 2) / span
-        for height in heights
-    )
-    last = len(BARS) - 1
-    bars = ("·" if at is None else BARS[round(last * min(max(at, 0.0), 1.0))] for at in places)
+    places = (0.5 + (height - (low + high) / 2) / span for height in heights)
+    highest = len(BARS) - 1
+    bars = (BARS[round(highest * min(max(at, 0.0), 1.0))] if isfinite(at) else "·" for at in places)
     return f"{''.join(bars)} {ends}"
 
 
@@ -256,7 +247,6 @@ def values(change: Change) -> tuple[str, str]:
 
 
 def part(change: Change) -> str:
-    """Return the changed column's name in reports: `version` is shown as cudnn-sweep."""
     return "cudnn-sweep" if change.part == "version" else change.part
 
 
@@ -278,16 +268,13 @@ def _of_many(finding: Finding) -> str:
 
 
 def _rechosen(before: str, now: str) -> str:
-    """Return `before → now` of the kernels that differ, so that equal changes have equal texts."""
+    """Return `before → now` of the kernels that differ, so that like changes have equal texts."""
     old, new = before.split(", "), now.split(", ")
-    gone, come = set(old) - set(new), set(new) - set(old)
-    if not gone | come:
+    gone = [name for name in old if name not in new]
+    come = [name for name in new if name not in old]
+    if not gone and not come:
         return "the same in another order"
-    sides = (
-        [name for name in kernels if name in differ]
-        for kernels, differ in ((old, gone), (new, come))
-    )
-    return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in sides))
+    return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in (gone, come)))
 
 
 def beside_wall(device: str, wall: str) -> str:

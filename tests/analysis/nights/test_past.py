@@ -267,10 +267,11 @@ def test_wall_time_stands_beside_device_time_of_a_cpu_bound_loop(
     wall = Series(key=key_of().of(STEADY_WALL), points=tuple(points_of(values, FIRST)))
     candidate: Any = SimpleNamespace(series=device, key=device.key, since=9, left_out=())
     of_pairs = Confirmation(state="confirmed", ratio=1.4, low=1.3, high=1.5)
-    fresh: Any = SimpleNamespace(wall=of_pairs if pairs else None)
     judged = Confirmation(state="confirmed", ratio=1.5)
+    confirmation = judged if is_of_pairs else of_pairs
+    fresh: Any = SimpleNamespace(confirmation=confirmation, wall=of_pairs if pairs else None)
     made = replace(history(11), series=(device, wall))
-    found = _walls(candidate, judged, fresh, made, is_of_pairs=is_of_pairs)
+    found = _walls(candidate, judged, fresh, made)
     assert bool(found) is shown
     if shown:
         assert found["wall_ratio"] == pytest.approx(1.4 if is_of_pairs else 1.5)
