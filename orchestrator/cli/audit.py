@@ -85,19 +85,17 @@ def _write_shapes(audited: "Audited", inputs: "Inputs | None", shapes: Path) -> 
 
 def _answer(audited: "Audited", inputs: "Inputs | None", written: list[Path]) -> "Answer":
     from cudnn_sweep.analysis.answers.answer import Answer, Section
-    from cudnn_sweep.orchestrator.terminal.audit_view import sections_of, who_turned_it
+    from cudnn_sweep.orchestrator.terminal.audit_view import loop_text, sections_of, who_turned_it
 
     rank = f" of rank {os.environ['RANK']}" if "RANK" in os.environ else ""
-    findings = audited.findings
-    headline = f"Audit{rank}: {_ending(audited)}"
-    if findings is not None:
-        headline += f"\n{audited.unseen or who_turned_it(findings)}"
+    ended, findings = f"Audit{rank}: {_ending(audited)}", audited.findings
+    lines = [loop_text(findings), audited.unseen or who_turned_it(findings)] if findings else []
     return Answer(
         kind="audit",
         subject=audited.request.script,
         state="does not run" if audited.exit_code else "fine",
         ended=audited.exit_code,
-        headline=headline,
+        headline="\n".join(filter(None, [ended, *lines])),
         sections=[
             *(sections_of(findings) if findings is not None else ()),
             Section(notes=[(line,) for line in _next_lines(audited, inputs, written)]),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cudnn_sweep.analysis.answers.answer import Section
+from cudnn_sweep.analysis.words import number, percent
 from cudnn_sweep.workloads.auditing.findings import Findings, Model, SourceLine, Write
 from cudnn_sweep.workloads.problem import sizes_text
 
@@ -53,6 +54,18 @@ def sections_of(findings: Findings) -> list[Section]:
         unseen,
     ]
     return [section for section in shown if not section.is_empty]
+
+
+def loop_text(findings: Findings) -> str | None:
+    """Return how much of the loop's time the model takes on the GPU; None if that was not timed."""
+    loop = findings.gpu_loop
+    if loop is None:
+        return None
+    return (
+        f"Model, backward pass and optimiser take at most {percent(loop.work_ms / loop.loop_ms)} of the loop's time "
+        f"on the GPU ({loop.steps:,} steps of {number(loop.loop_ms / loop.steps)} ms). The rest is outside of them: "
+        "data loading, copies, `.item()`, other Python."
+    )
 
 
 def who_turned_it(findings: Findings) -> str:

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions
 from cudnn_sweep.workloads.auditing.findings import OwnErrors
+from cudnn_sweep.workloads.auditing.loop import LoopTimes
 from cudnn_sweep.workloads.auditing.models import Models
 
 ROUNDS = 41
@@ -62,7 +63,7 @@ class Audit:
         own = OwnErrors()
         self.convolutions = Convolutions(own)
         self.convolutions.watch(torch)
-        Models(own, self.convolutions, lambda calls: None).watch(torch)
+        Models(own, self.convolutions, LoopTimes(own), lambda calls: None).watch(torch)
         self._watched = torch.conv2d, nn.Module.__call__
         self._put(self._plain)
 

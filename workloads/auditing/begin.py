@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, OwnErrors
+from cudnn_sweep.workloads.auditing.loop import LoopTimes
 from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
@@ -66,7 +67,8 @@ class _Audit:
         self._began = monotonic()
         self._own = OwnErrors()
         self._convolutions = Convolutions(self._own)
-        self._models = Models(self._own, self._convolutions, self._end_after)
+        self._loop = LoopTimes(self._own)
+        self._models = Models(self._own, self._convolutions, self._loop, self._end_after)
         self._writes = Writes(self._own, self._convolutions.calls, f"{file}.")
         self._torch: ModuleType | None = None
         self._variables_at_start = variables_now()
@@ -82,6 +84,7 @@ class _Audit:
     def _watch_torch(self, torch: ModuleType) -> None:
         self._torch = torch
         self._convolutions.watch(torch)
+        self._loop.watch(torch)
         self._models.watch(torch)
         self._writes.watch_flags(torch)
 
@@ -141,6 +144,7 @@ class _Audit:
             new_in_last_tenth=new_in_tail(arrived, calls),
             convolutions=convolutions,
             models=self._models.summaries(),
+            gpu_loop=self._loop.summary(),
             own_errors=tuple(sorted(self._own.texts)),
         )
 

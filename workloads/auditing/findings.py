@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 Value = bool | int | float | str | None
 Sizes = tuple[int, ...]
@@ -129,6 +129,18 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GpuLoop:
+    """Times of the loop on one GPU, after the first five steps."""
+
+    steps: int
+    """A step with gradients has one call of an optimiser, or several in a row."""
+    work_ms: float
+    """From each step's model call to the end of its optimiser or, without gradients, of this call."""
+    loop_ms: float
+    """From each step's model call to the next step's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
     schema_version: int
     python: str
@@ -153,6 +165,8 @@ class Findings:
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
+    gpu_loop: GpuLoop | None
+    """None: no model ran on a GPU, or in few steps, or in training without an optimiser of torch's."""
     own_errors: tuple[str, ...]
     """Errors of the audit itself: calls may be missing."""
 

@@ -23,6 +23,7 @@ from cudnn_sweep.workloads.auditing.findings import (
     OwnErrors,
     Sizes,
 )
+from cudnn_sweep.workloads.auditing.loop import LoopTimes
 from cudnn_sweep.workloads.auditing.writes import NOT_OWN, place
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
@@ -113,11 +114,16 @@ class Models:
     """The outermost modules with convolutions that run or are compiled."""
 
     def __init__(
-        self, own: OwnErrors, convolutions: Convolutions, ending: Callable[[int], None]
+        self,
+        own: OwnErrors,
+        convolutions: Convolutions,
+        loop: LoopTimes,
+        ending: Callable[[int], None],
     ) -> None:
         """Start without models. Before each call of a model, `ending` gets the largest call count so far."""
         self._own = own
         self._convolutions = convolutions
+        self._loop = loop
         self._ending = ending
         self._made: dict[int, tuple[ref[Module], Making]] = {}
         self._by_kind: dict[tuple[object, ...], ModelCalls] = {}
@@ -177,21 +183,26 @@ class Models:
         nn, unseen_by_modes = self._torch.nn, self._torch._C.DisableTorchFunction
         seen: Outermost | None = None
         given: Given = ()
+        is_timed = False
         with self._own, unseen_by_modes():
             seen, given = self._seen(module), _given(self._torch, args, kwargs)
             if seen.calls is not None:
                 self._ending(max(kind.model.calls for kind in list(self._by_kind.values())))
+            is_timed = self._loop.begin_call(module)
         called = self._convolutions.calls
         if not isinstance(module, nn.DataParallel):
             called = partial(self._convolutions.called.__getitem__, get_ident())
         before = called()
         output = call(*args, **kwargs)
         with self._own, unseen_by_modes():
+            training = self._torch.is_grad_enabled()
+            if is_timed:
+                self._loop.end_call(training=training)
             ran = called() - before
             # No model: a convolution layer that the script itself calls, and DataParallel's copies.
             is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")
             if seen is not None and (ran or seen.unseen) and not is_part:
-                self._calls_of(module, seen).note(given, ran, self._torch.is_grad_enabled(), output)
+                self._calls_of(module, seen).note(given, ran, training, output)
         return output
 
     def _seen(self, module: Module) -> Outermost:

@@ -87,7 +87,7 @@ def test_json_has_the_columns_of_its_schema(here: Path) -> None:
     assert report["written"] == ["mine.csv", "mine.yaml"]
     assert report["request"]["arguments"] == ["3"]
     findings = report["findings"]
-    assert findings["schema_version"] == 4
+    assert findings["schema_version"] == 5
     for type_, found in (
         (Findings, findings),
         (Write, findings["writes"][0]),

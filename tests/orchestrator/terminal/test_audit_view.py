@@ -3,10 +3,16 @@
 from dataclasses import replace
 
 from cudnn_sweep.analysis.answers.text import lines_of
-from cudnn_sweep.orchestrator.terminal.audit_view import _model_text, sections_of, who_turned_it
+from cudnn_sweep.orchestrator.terminal.audit_view import (
+    _model_text,
+    loop_text,
+    sections_of,
+    who_turned_it,
+)
 from cudnn_sweep.workloads.auditing.findings import (
     Convolution,
     Findings,
+    GpuLoop,
     InputShape,
     Model,
     SourceLine,
@@ -46,6 +52,13 @@ def test_headline_answers_who_turned_benchmark_on() -> None:
     quiet = shown(replace(FINDINGS, flags_at_end={"benchmark": False}))
     assert quiet.startswith("No line of Python set a flag of cuDNN")
     assert "`benchmark` is False." in quiet.splitlines()[0]
+
+
+def test_share_of_the_loop_is_shown_if_it_was_timed() -> None:
+    assert loop_text(FINDINGS) is None
+    text = loop_text(replace(FINDINGS, gpu_loop=GpuLoop(steps=1200, work_ms=3.6e4, loop_ms=1.2e5)))
+    assert text is not None
+    assert "take at most 30% of the loop's time on the GPU (1,200 steps of 100 ms)." in text
 
 
 def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:

@@ -1,0 +1,93 @@
+"""Times by CUDA events how much of a script's loop its model, backward pass and optimiser take on the GPU.
+
+Nothing waits for an event: its time is read once the GPU has passed it.
+"""
+
+from collections import deque
+from importlib import import_module
+from threading import get_ident
+from typing import Any
+
+from cudnn_sweep.workloads.auditing.findings import GpuLoop, OwnErrors
+
+WARM_STEPS = 5  # left out: cuDNN starts in them, and benchmark mode searches
+Module = Any  # torch is not imported here
+Event = Any
+
+
+class LoopTimes:
+    """Steps of the first thread that calls a model on a GPU, on this GPU."""
+
+    def __init__(self, own: OwnErrors) -> None:
+        self._own = own
+        self._torch: Any = None
+        self._of: tuple[int, Any] | None = None
+        """Thread and device."""
+        self._began: Event | None = None
+        self._ended: Event | None = None
+        """End of the step's work so far; None before its optimiser has run."""
+        self._training = False
+        self._unread: deque[tuple[Event, Event, Event]] = deque()
+        """For each step: where it began, where its work ended, and where the next step began."""
+        self._steps = 0
+        self._work_ms = self._loop_ms = 0.0
+
+    def watch(self, torch: Any) -> None:
+        self._torch = torch
+        optimizer = import_module("torch.optim.optimizer")  # torch.optim hides it
+        optimizer.register_optimizer_step_post_hook(self._optimised)
+
+    def begin_call(self, module: Module) -> bool:
+        """Begin a step if the last one's work has ended. Return whether this call counts: pass it to `end_call`."""
+        device = next((weight.device for weight in module.parameters()), None)
+        if (
+            device is None
+            or device.type != "cuda"
+            or self._torch.cuda.is_current_stream_capturing()
+        ):
+            return False
+        self._of = self._of or (get_ident(), device)
+        if self._of != (get_ident(), device):
+            return False
+        if self._began is None or self._ended is not None:  # else gradients may be accumulated
+            began = self._mark()
+            if self._began is not None:
+                self._unread.append((self._began, self._ended, began))
+            self._began, self._ended, self._training = began, None, False
+            self._read()
+        return True
+
+    def end_call(self, *, training: bool) -> None:
+        """End the step's work, unless a call in it recorded gradients: then its optimiser does."""
+        self._training = self._training or training
+        if not self._training:
+            self._ended = self._mark()
+
+    def _optimised(self, *_: object) -> None:
+        torch = self._torch
+        if torch.compiler.is_dynamo_compiling() or self._began is None:
+            return
+        with self._own:
+            if not torch.cuda.is_current_stream_capturing():
+                self._ended = self._mark()
+
+    def _mark(self) -> Event:
+        assert self._of is not None
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record(self._torch.cuda.current_stream(self._of[1]))
+        return event
+
+    def _read(self) -> None:
+        while self._unread and all(event.query() for event in self._unread[0]):
+            began, ended, next_began = self._unread.popleft()
+            self._steps += 1
+            if self._steps > WARM_STEPS:
+                self._work_ms += began.elapsed_time(ended)
+                self._loop_ms += began.elapsed_time(next_began)
+
+    def summary(self) -> GpuLoop | None:
+        """Return the sums over all steps that the GPU has ended; None if all belong to the warm-up."""
+        self._read()
+        if self._steps <= WARM_STEPS:
+            return None
+        return GpuLoop(steps=self._steps - WARM_STEPS, work_ms=self._work_ms, loop_ms=self._loop_ms)
