@@ -188,17 +188,21 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set the number of slots for which `wait_for_all_slots` waits: those with a block at the start."""
-        self._slots_missing = count
+        """Set how many slots `wait_for_all_slots` waits for: those with a block at the start. A slot may come first."""
+        self._slots_missing += count
+        self._open_if_all_are_up()
 
     async def wait_for_all_slots(self) -> None:
         """Count a slot as started, and wait for the others, whose imports would disturb a block."""
         self._slots_missing -= 1
-        if self._slots_missing <= 0:
-            self._all_slots.set()
+        self._open_if_all_are_up()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._all_slots.wait(), SLOTS_UP_S)
         self._all_slots.set()
+
+    def _open_if_all_are_up(self) -> None:
+        if self._slots_missing == 0:
+            self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
         """Note why a slot did not start. A second equal reason stops new trials. Return whether they are stopped."""

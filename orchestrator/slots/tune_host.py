@@ -295,7 +295,7 @@ class Host:
         lost = UntilLost(nodes, patience_s, self.recorder)
         queue = BlockQueue(self._session, self._look, gpu=self._slots.gpu)
         first = min(self._slots.count, queue.side_by_side())
-        ray.get(self.recorder.expect_slots.remote(first))
+        self.recorder.expect_slots.remote(first)  # not awaited: recorder and slots start together
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

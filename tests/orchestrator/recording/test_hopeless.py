@@ -116,6 +116,22 @@ def test_slots_wait_until_all_are_up(
     assert len(waited) == up
 
 
+def test_a_slot_that_is_up_before_their_number_is_known_waits_for_the_others(
+    tmp_path: Path,
+) -> None:
+    async def begin() -> None:
+        recorder = Recorder(str(tmp_path))
+        first = asyncio.ensure_future(recorder.wait_for_all_slots())
+        await asyncio.sleep(0)
+        recorder.expect_slots(2)
+        assert not recorder._all_slots.is_set()
+        await recorder.wait_for_all_slots()
+        await first
+        assert recorder._all_slots.is_set()
+
+    asyncio.run(begin())
+
+
 def test_two_progresses_are_added() -> None:
     failure = Failure(trial_id="t", status="error", message="m")
     first = Progress(statuses={"ok": 2}, failures=[failure], repeated=1, lost=2, held=3)

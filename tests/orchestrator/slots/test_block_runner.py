@@ -259,6 +259,7 @@ def test_a_run_has_its_deadline_its_nodes_and_as_many_failures_as_its_largest_bl
     monkeypatch.setattr(tune, "with_parameters", lambda *_, **__: None)
     monkeypatch.setattr(tune, "with_resources", lambda *_: None)
     host.run(tmp_path, budget_s)
+    assert not tune_host.ray.get.called, "slots start while the recorder does"  # type: ignore[attr-defined]
     recorder.expect_slots.remote.assert_called_once_with(1)  # the plan has one block
     searcher, run_config = given["tune_config"].search_alg, given["run_config"]
     assert searcher._deadline == (budget_s and 1060.0)
