@@ -128,7 +128,7 @@ class Model:
     shapes: tuple[InputShape, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class GpuLoop:
     """Times of the loop on one GPU, after the first five steps."""
 

@@ -29,8 +29,7 @@ class LoopTimes:
         self._training = False
         self._unread: deque[tuple[Event, Event, Event]] = deque()
         """For each step: where it began, where its work ended, and where the next step began."""
-        self._steps = 0
-        self._work_ms = self._loop_ms = 0.0
+        self._sums = GpuLoop(steps=-WARM_STEPS, work_ms=0.0, loop_ms=0.0)
 
     def watch(self, torch: Any) -> None:
         self._torch = torch
@@ -38,16 +37,13 @@ class LoopTimes:
         optimizer.register_optimizer_step_post_hook(self._optimised)
 
     def begin_call(self, module: Module) -> bool:
-        """Begin a step if the last one's work has ended. Return whether this call counts: pass it to `end_call`."""
+        """Begin a step if the last one's work has ended. Return whether `end_call` has to follow."""
         device = next((weight.device for weight in module.parameters()), None)
-        if (
-            device is None
-            or device.type != "cuda"
-            or self._torch.cuda.is_current_stream_capturing()
-        ):
+        if device is None or device.type != "cuda":
             return False
-        self._of = self._of or (get_ident(), device)
-        if self._of != (get_ident(), device):
+        of = get_ident(), device
+        self._of = self._of or of
+        if of != self._of or self._torch.cuda.is_current_stream_capturing():
             return False
         if self._began is None or self._ended is not None:  # else gradients may be accumulated
             began = self._mark()
@@ -64,11 +60,10 @@ class LoopTimes:
             self._ended = self._mark()
 
     def _optimised(self, *_: object) -> None:
-        torch = self._torch
-        if torch.compiler.is_dynamo_compiling() or self._began is None:
+        if self._torch.compiler.is_dynamo_compiling() or self._began is None:
             return
         with self._own:
-            if not torch.cuda.is_current_stream_capturing():
+            if not self._torch.cuda.is_current_stream_capturing():
                 self._ended = self._mark()
 
     def _mark(self) -> Event:
@@ -80,14 +75,13 @@ class LoopTimes:
     def _read(self) -> None:
         while self._unread and all(event.query() for event in self._unread[0]):
             began, ended, next_began = self._unread.popleft()
-            self._steps += 1
-            if self._steps > WARM_STEPS:
-                self._work_ms += began.elapsed_time(ended)
-                self._loop_ms += began.elapsed_time(next_began)
+            self._sums.steps += 1
+            if self._sums.steps > 0:
+                self._sums.work_ms += began.elapsed_time(ended)
+                self._sums.loop_ms += began.elapsed_time(next_began)
 
     def summary(self) -> GpuLoop | None:
         """Return the sums over all steps that the GPU has ended; None if all belong to the warm-up."""
-        self._read()
-        if self._steps <= WARM_STEPS:
-            return None
-        return GpuLoop(steps=self._steps - WARM_STEPS, work_ms=self._work_ms, loop_ms=self._loop_ms)
+        with self._own:  # the script may have ended by an error of CUDA's
+            self._read()
+        return self._sums if self._sums.steps > 0 else None

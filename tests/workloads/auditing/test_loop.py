@@ -80,3 +80,9 @@ def test_share_of_the_model_is_what_the_gpu_passes_between_its_call_and_its_opti
 ) -> None:
     found = watched(tmp_path, f"{GPU}\nfor _ in range(20):\n    {loop}\n").gpu_loop
     assert (found and (found.steps, found.work_ms, found.loop_ms)) == times
+
+
+def test_gpu_that_failed_costs_no_finding(tmp_path: Path) -> None:
+    loop = "train(10, waits=False)\ndef query(event):\n    raise RuntimeError('device-side assert')\nEvent.query = query"
+    with pytest.raises(AssertionError, match="device-side assert"):  # `watched` wants none
+        watched(tmp_path, f"{GPU}\nfor _ in range(20):\n    {loop}\n")
