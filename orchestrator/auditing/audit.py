@@ -95,16 +95,14 @@ def audit_script(request: AuditRequest) -> Audited:
         raise SpecError(f"{script}: no such file; allowed: a Python script, or -m MODULE")
     with tempfile.TemporaryDirectory(prefix="sweep-audit-") as folder:
         Path(folder, START).write_text(START_TEXT, encoding="utf-8")
-        by_name = ["-m"] if request.is_module else []
-        command = [sys.executable, *by_name, script, *request.arguments]
-        environment = _environment(request, Path(folder))
+        command = [sys.executable, *["-m"] * request.is_module, script, *request.arguments]
         with_torch = Others()
         # Block signals, so that `_wait` receives them: the script decides what Ctrl-C does to it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         try:
             process = subprocess.Popen(  # the command has one thread
                 command,
-                env=environment,
+                env=_environment(request, Path(folder)),
                 preexec_fn=_in_the_child,  # noqa: PLW1509
             )
             signalled = _wait(process, request.seconds, with_torch)
@@ -180,6 +178,10 @@ class Inputs:
     left_out: int
     """Number of calls left out: other dimensions or channels, a size of 0, or more shapes than a file holds."""
 
+    @property
+    def training(self) -> bool:
+        return self.direction == "training"
+
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
     """Return the inputs of the model `name` (None: the model with most convolutions); None if no shape is known."""
@@ -209,14 +211,12 @@ def _inputs(model: Model) -> Inputs | None:
 
 def shapes_text(inputs: Inputs, script: str) -> str:
     """Return the shapes and counts as a CSV file for `regime: {listed: {file: ...}}`."""
-    columns = [name for name in named_sizes(inputs.usual) if name != "channels"]
-    rows = [
-        ",".join(str(sizes[name]) for name in columns) + f",{count}"
-        for sizes, count in ((named_sizes(shape), count) for shape, count in inputs.counts)
-    ]
-    calls = "training steps" if inputs.direction == "training" else "calls"
+    columns = [*(name for name in named_sizes(inputs.usual) if name != "channels"), COUNT]
+    table = (named_sizes(shape) | {COUNT: count} for shape, count in inputs.counts)
+    rows = [",".join(str(row[name]) for name in columns) for row in table]
+    calls = "training steps" if inputs.training else "calls"
     head = f"{WRITTEN_BY_US}: inputs of {inputs.model.name} in {calls} of {script}"
-    return "\n".join([head, ",".join([*columns, COUNT]), *rows]) + "\n"
+    return "\n".join([head, ",".join(columns), *rows]) + "\n"
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
@@ -228,15 +228,14 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     regime.fa.set_flow_style()
     cell = CommentedMap(workload=workload, input=sizes_text(inputs.usual), regime=regime)
     cell["direction"] = inputs.direction
-    is_training = inputs.direction == "training"
     model = {
         "arguments": inputs.model.made and inputs.model.made.arguments,
-        "inputs": called_with(inputs.model, is_training, space_names(inputs.usual))[0],
-        "loss": "own" if inputs.model.own_loss and is_training else None,
+        "inputs": called_with(inputs.model, inputs.training, space_names(inputs.usual))[0],
+        "loss": "own" if inputs.model.own_loss and inputs.training else None,
         "expect": _expected(inputs),
     }
-    if any(model.values()):
-        cell["model"] = {key: value for key, value in model.items() if value}
+    if model := {key: value for key, value in model.items() if value}:
+        cell["model"] = model
     if findings.convolutions:
         usual = max(findings.convolutions, key=lambda convolution: convolution.calls)
         if precision := _precision(usual):
@@ -258,7 +257,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
     elif model.made.others:
         values = ", ".join(model.made.others)
         lacking.append(f"{model.name} is made from {values}, which no suite can write: {remedy}")
-    lacking += what_it_takes(model, inputs.direction == "training", space_names(inputs.usual))
+    lacking += what_it_takes(model, inputs.training, space_names(inputs.usual))
     file = model.file if model.module == MAIN else None
     if file and MAIN not in Path(file).read_text("utf-8", "replace"):
         guard = 'put that under `if __name__ == "__main__":`'
@@ -268,16 +267,15 @@ def what_to_add(inputs: Inputs) -> list[str]:
 
 def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
     """Return advice on the model's arguments that no suite can describe. `space`: names of spatial sizes."""
-    obstacles = ", ".join(called_with(model, training, space)[1])
+    _, obstacles = called_with(model, training, space)
     what_to_do = (
-        f"{model.name} takes arguments that a suite cannot describe: {obstacles}. If they matter, "
+        f"{model.name} takes arguments that a suite cannot describe: {', '.join(obstacles)}. If they matter, "
         "name a function that makes all its inputs: `inputs: FILE.py:NAME` in the cell's `model`"
     )
-    return [what_to_do] if obstacles else []
+    return [what_to_do] * bool(obstacles)
 
 
 def why_no_suite(model: Model) -> str:
-    """Return why no suite can name the model, and what to do."""
     reason = "a class of torch" if _is_of_torch(model) else "not on the top level of a file"
     return f"No suite can name {model.name} ({reason}): {_what_to_name(model)}"
 
@@ -297,8 +295,8 @@ def _what_to_name(model: Model) -> str:
 
 def _expected(inputs: Inputs) -> dict[str, int]:
     """Return the numbers of parameters and convolutions by which a suite recognizes the model."""
-    model, training = inputs.model, inputs.direction == "training"
-    in_a_call = [count for recorded, count in model.in_a_call if recorded == training]
+    model = inputs.model
+    in_a_call = [count for recorded, count in model.in_a_call if recorded == inputs.training]
     is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1
     expected = {"parameters": model.elements, "convolutions": in_a_call[0] if is_told else 0}
     return {name: count for name, count in expected.items() if count}
@@ -324,12 +322,11 @@ def _precision(usual: Convolution) -> str | None:
 
 def check_may_write(file: Path) -> None:
     """Raise SpecError if the file exists and was not written by an audit."""
-    if not file.exists():
-        return
-    with file.open(encoding="utf-8", errors="replace") as stream:
-        if stream.readline().startswith(WRITTEN_BY_US):
-            return
-    raise SpecError(f"{file} exists, and no audit wrote it; choose another file with --shapes")
+    if file.exists():
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            if not stream.readline().startswith(WRITTEN_BY_US):
+                remedy = "choose another file with --shapes"
+                raise SpecError(f"{file} exists, and no audit wrote it; {remedy}")
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:

@@ -64,7 +64,6 @@ def suite_text(trace: Trace, command: str) -> str:
 
 
 def left_out(trace: Trace) -> list[str]:
-    """Return a line for each convolution that the suite leaves out, as no precision fits."""
     return [
         f"left out: {name}, as a suite has no precision for {conv.dtype}"
         for name, conv in trace.named().items()
@@ -107,7 +106,7 @@ def _head(trace: Trace, command: str) -> list[str]:
 
 
 def _whole(trace: Trace) -> dict[str, object]:
-    """Return the suite's cell of the traced model itself."""
+    """Return a cell of the whole model."""
     asked = trace.request
     model = {"arguments": asked.arguments, "inputs": asked.inputs}
     return {
@@ -193,8 +192,8 @@ def _losses(trace: Trace) -> Iterator[RenderableType]:
     if losses:
         columns = [*LOSS_COLUMNS, *["conversions_ms"] * trace.on_gpu]
         lost = [
-            _loss_row(None if number is None else operations[number], losses[number])
-            for number in losses
+            _loss_row(None if number is None else operations[number], payers)
+            for number, payers in losses.items()
         ]
         yield Text("")
         yield plain_table(columns, [row[: len(columns)] for row in lost], columns[3:])

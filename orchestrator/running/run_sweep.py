@@ -140,8 +140,7 @@ def run_sweep(
 
         kept = {session.sweep_id, *store.sweep_ids()}
         for left in session.scratch.parent.glob(f"*{session.scratch.suffix}"):
-            if left.stem.partition("-shard-")[0] not in kept:
-                # a launch that was killed before its first record left it: its lock was this one
+            if left.stem.partition("-shard-")[0] not in kept:  # of a launch killed under this lock
                 shutil.rmtree(left, ignore_errors=True)
 
         # 2. Call each model once, and announce the session.
@@ -202,26 +201,24 @@ class OpenSweep:
             if not plan.trials or left_s <= 0:
                 break
             part = replace(self.session, plan=plan)
-            blocks = {trial.block for trial in plan.trials if trial.repeats_block is not None}
-            if blocks:
-                reason = f"split blocks that are repeated as a whole: {len(blocks)}"
+            if repeated := {trial.repeats_block for trial in plan.trials} - {None}:
+                reason = f"split blocks that are repeated as a whole: {len(repeated)}"
                 self.place.announce(part, reason, self.console)
             for alike in part.by_ranks():
                 left_s = ends - monotonic()
                 if not progress.stopped and left_s > 0:
                     progress = progress.then(run(alike, None if budget_s is None else left_s))
-            if progress.stopped:  # the results may be unreadable then
-                break
+            if progress.stopped:
+                break  # the results may be unreadable
             plan = self.repeats()
         return progress
 
     def repeats(self) -> Plan:
         """Return repeats of the blocks that were split over GPUs or launches, to run at the end of the sweep.
 
-        A repeat has block, replicate and trial ids of its own. So earlier records stay, and trials of
-        a repeat pair only with each other. The ids follow from the plan and the number of earlier
-        repeats: resuming plans nothing twice. A block is left out if the launch has only some of its
-        trials (--only). An until-decided sweep repeats nothing: further blocks replace split ones.
+        A repeat has ids of its own, which follow from the plan and the number of earlier repeats: its trials
+        pair only with each other, and resuming plans nothing twice. A block is left out if the launch has only
+        some of its trials (--only). An until-decided sweep repeats nothing: further blocks replace split ones.
         """
         own = self.session.own
         if self.whole.looks:
@@ -253,7 +250,7 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Return the session, set to `cell_by_cell` if the time left is too short for all first looks."""
+    """Return the session, `cell_by_cell` if the time left is too short for all first looks."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -325,14 +322,13 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
             f"{count} finished trials are kept in {folder}: copy its content into the results "
             f"({store.location}) and launch again.",
         )
-    lost = progress.held - sum(progress.kept_in.values())
-    if lost:
+    if lost := progress.held - sum(progress.kept_in.values()):
         text = f"{lost} finished trials could not be stored anywhere and are lost."
         say(console, text, "bold red")
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return repeat `number` of a block; its ids are above those of the plan and of earlier repeats."""
+    """Return a block's repeat `number`, with ids above those of the plan and of earlier repeats."""
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates

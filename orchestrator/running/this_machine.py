@@ -48,8 +48,6 @@ LOOK_S = 10.0  # between checks of whether the device is free
 
 
 class ThisMachine:
-    """This machine as a Place."""
-
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
         """`wait_s`: longest wait for other work on the GPUs; infinite: waits for sweeps only.
         `plans_only`: nothing will run here.
@@ -172,10 +170,10 @@ def _waited(
     busy: Callable[[], str | None], began: float, wait_s: float, console: Console
 ) -> str | None:
     """Wait while `busy` returns a reason; print each new reason. Return the last one if time is up."""
+    limit = f"{wait_s / 60:g} minutes at most" if wait_s < math.inf else "Ctrl-C ends it"
     shown = ""
     while (reason := busy()) and time.monotonic() < began + wait_s:
         if reason != shown:
-            limit = f"{wait_s / 60:g} minutes at most" if wait_s < math.inf else "Ctrl-C ends it"
             say(console, f"Waiting, {limit}: {reason}")
         shown = reason
         time.sleep(LOOK_S)
@@ -209,8 +207,8 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
             return None
 
         def used_by_others() -> str | None:
-            busy = ((uuid, count) for uuid in uuids if (count := others_on(uuid)))
-            return next((f"other processes work on {u}: {count}" for u, count in busy), None)
+            busy = (f"other processes work on {u}: {n}" for u in uuids if (n := others_on(u)))
+            return next(busy, None)
 
         if busy := _waited(held_by_a_sweep, began, wait_s, console):
             raise SweepBusyError(busy)

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from importlib.abc import MetaPathFinder
@@ -18,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from time import monotonic
 from types import ModuleType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from cudnn_sweep.workloads.auditing.convolutions import Convolutions, arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import SCHEMA_VERSION, Findings, OwnErrors
@@ -123,15 +124,15 @@ class _Audit:
     def _findings(self) -> Findings:
         torch, convolutions = self._torch, self._convolutions.distinct()
         calls, arrived = self._convolutions.calls(), [plan.arrived_at for plan in convolutions]
-        cuda_used = torch is not None and torch.cuda.is_initialized()
+        on_gpu = torch if torch is not None and torch.cuda.is_initialized() else None
         last_error = getattr(sys, "last_type", None)  # class of the error that Python printed
         return Findings(
             schema_version=SCHEMA_VERSION,
             python=sys.version.split()[0],
             torch=None if torch is None else torch.__version__,
             cuda=None if torch is None else torch.version.cuda,
-            gpu=torch.cuda.get_device_name() if torch is not None and cuda_used else None,
-            cudnn=_cudnn_version(torch) if torch is not None and cuda_used else None,
+            gpu=on_gpu.cuda.get_device_name() if on_gpu else None,
+            cudnn=_cudnn_version(on_gpu) if on_gpu else None,
             wall_s=monotonic() - self._began,
             limit_reached=self._limit_reached,
             error=last_error and last_error.__name__,
@@ -150,11 +151,9 @@ class _Audit:
 
 
 def _cudnn_version(torch: ModuleType) -> int | None:
-    try:
-        version: int | None = torch.backends.cudnn.version()
-    except RuntimeError:  # not the cuDNN that torch was built with
-        return None
-    return version
+    with suppress(RuntimeError):  # not the cuDNN that torch was built with
+        return cast("int | None", torch.backends.cudnn.version())
+    return None
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:

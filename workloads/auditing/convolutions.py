@@ -26,7 +26,7 @@ ARGUMENTS = {
     **{f"conv_transpose{dimensions}d": TRANSPOSED for dimensions in (1, 2, 3)},
 }
 TRACED = ("FakeTensor", "FunctionalTensor")
-"""Names of tensor types with which torch.compile and torch.export trace functions."""
+"""Tensor types with which torch.compile and torch.export trace functions."""
 
 Plan = tuple[Any, ...]
 Tensor = Any  # torch is not imported here
@@ -57,7 +57,7 @@ class Convolutions:
         return sum(list(self.called.values()))
 
     def distinct(self) -> tuple[Convolution, ...]:
-        """Return the distinct convolutions, with numbers of calls, in the order of their first calls."""
+        """Return the distinct convolutions in the order of their first calls."""
         with self._lock:
             plans = {id(plan): replace(plan) for plan in self._plans.values()}
             for tally in list(self._tallies.values()):
@@ -79,7 +79,7 @@ class Convolutions:
                 scriptable[id(watched)] = scriptable[id(call)]
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
-        """Return a function to replace `call`. The function must be fast, as it runs at each convolution."""
+        """Return a function to replace `call`: it must be fast, as it runs at each convolution."""
         tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
@@ -155,8 +155,7 @@ class Convolutions:
     def _meet(
         self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
     ) -> None:
-        """Note this thread's first call with `key`, unless the call is traced or vmap hides its sizes."""
-        # vmap hides the sizes that the convolution really has.
+        """Note this thread's first call with `key`, unless it is traced or vmap hides its real sizes."""
         if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
         if len(self._tallies) >= MOST_SHAPES:
@@ -180,7 +179,6 @@ class Convolutions:
         self.called[get_ident()] += 1
 
     def _count_untold(self) -> None:
-        """Count a call whose sizes are not noted."""
         with self._lock:
             self.called[get_ident()] += 1
             self.not_told_apart += 1
@@ -220,7 +218,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return a call's input, its weight, and the arguments after its bias; None for an omitted one."""
+    """Return input, weight, and the arguments after the bias; None for an omitted one."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)
@@ -235,11 +233,9 @@ def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
     """Return pairs (n, how many of `numbers` are at most n) for n = 1, 10, 100 ... and n = `calls`."""
-    marks, mark = [], 1
-    while mark < calls:
-        marks.append(mark)
-        mark *= 10
-    return tuple((mark, bisect_right(numbers, mark)) for mark in (*marks, calls) if mark)
+    powers = (10**exponent for exponent in range(len(str(calls))))
+    marks = sorted({*powers, calls} if calls else ())
+    return tuple((mark, bisect_right(numbers, mark)) for mark in marks)
 
 
 def new_in_tail(numbers: list[int], calls: int) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from itertools import zip_longest
@@ -111,8 +112,6 @@ class Outermost:
 
 
 class Models:
-    """The outermost modules with convolutions that run or are compiled."""
-
     def __init__(
         self,
         own: OwnErrors,
@@ -120,7 +119,7 @@ class Models:
         loop: LoopTimes,
         ending: Callable[[int], None],
     ) -> None:
-        """Start without models. Before each call of a model, `ending` gets the largest call count so far."""
+        """`ending`: gets the largest call count so far before each call of a model."""
         self._own = own
         self._convolutions = convolutions
         self._loop = loop
@@ -132,7 +131,7 @@ class Models:
 
     def summaries(self) -> tuple[Model, ...]:
         """Return the models; those with more calls of convolutions come first."""
-        called = [calls.summary() for calls in list(self._by_kind.values())]
+        called = (calls.summary() for calls in list(self._by_kind.values()))
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
     def watch(self, torch: ModuleType) -> None:
@@ -179,7 +178,6 @@ class Models:
     def _call(
         self, call: Callable[..., Any], module: Module, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """Call an outermost module and note the call."""
         nn, unseen_by_modes = self._torch.nn, self._torch._C.DisableTorchFunction
         seen: Outermost | None = None
         given: Given = ()
@@ -296,10 +294,9 @@ def _both(old: Argument, new: Argument) -> Argument:
 
 
 def _file_of(type_: type) -> str | None:
-    try:
+    with suppress(OSError, TypeError):
         return inspect.getsourcefile(type_)
-    except (OSError, TypeError):
-        return None
+    return None
 
 
 @cache

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, wraps
 from threading import RLock
@@ -88,11 +89,10 @@ class Writes:
         return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
-        """Return the flags' present values by name; no flags before torch is imported."""
+        """Return the present values by name; none before torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:
-        """Note edits of os.environ: replace os.putenv and os.unsetenv."""
         os.putenv = self._noting_variable(os.putenv)
         os.unsetenv = self._noting_variable(os.unsetenv)
 
@@ -111,7 +111,7 @@ class Writes:
             self._replace(torch, PRECISION[1], noting)
 
     def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
-        """Replace the setter called `name` in torch._C, and in attributes of torch.backends.cudnn that refer to it."""
+        """Replace the setter `name` in torch._C, and where torch.backends.cudnn refers to it."""
         before = getattr(torch._C, name)
         setattr(torch._C, name, noting)
         for attribute in vars(type(torch.backends.cudnn)).values():
@@ -200,9 +200,7 @@ def variables_now() -> dict[str, str]:
 
 
 def _value_of(get: Callable[[], Value]) -> Value:
-    """Return a flag's value; None if `get` raises, as it does once torch's other interface to TF32 was used."""
-    try:
+    with suppress(RuntimeError):  # as once torch's other interface to TF32 was used
         value = get()
-    except RuntimeError:
-        return None
-    return value if isinstance(value, bool | int | str) else str(value)
+        return value if isinstance(value, bool | int | str) else str(value)
+    return None
