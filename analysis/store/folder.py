@@ -39,38 +39,33 @@ class Folder:
         return f"{self.root}/{path}" if path else self.root
 
     def write(self, path: str, content: pa.Buffer) -> None:
-        full = self.full(path)
-        with (
-            naming(f"write {self.shown(path)}"),
-            self.filesystem.open_output_stream(full) as stream,
-        ):
+        action = f"write {self.shown(path)}"
+        with naming(action), self.filesystem.open_output_stream(self.full(path)) as stream:
             stream.write(content)
 
     def read(self, path: str) -> pa.Buffer:
         """Return the file's bytes. Raise FileNotFoundError if it is gone."""
-        full = self.full(path)
         with (
             naming(f"read {self.shown(path)}", may_be_gone=True),
-            self.filesystem.open_input_file(full) as stream,
+            self.filesystem.open_input_file(self.full(path)) as stream,
         ):
             return stream.read_buffer()
 
     def require_file(self, path: str) -> None:
-        """Do nothing: an object store has only regular files. LocalFolder raises TornFileError for anything else."""
+        """Do nothing: an object store has only regular files."""
 
     def is_folder(self, path: str) -> bool:
-        """Return whether the path is a folder; in an object store every prefix counts as a folder."""
-        return True
+        return True  # in an object store every prefix counts as a folder
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return a folder's names that end in `suffix`, sorted; no names if there is no such folder."""
+        """Return a folder's names that end in `suffix`, sorted; none if there is no such folder."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str) -> list[str]:
-        """Return the paths of all Parquet files, at any depth, whose paths begin with `prefix`."""
+        """Return the paths, at any depth, of Parquet files. `prefix`: how a path begins."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
@@ -91,11 +86,11 @@ class Folder:
         """Do nothing: an object store keeps no object that was sent in part."""
 
     def shown(self, path: str = "") -> str:
-        """Return the path as errors show it: without a URL's options, and with escapes for bytes that are no UTF-8."""
+        """Return the path without a URL's options, and with escapes for bytes that are no UTF-8."""
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
-        """Return the path for DuckDB; characters of `root` that DuckDB would read as a pattern are escaped."""
+        """Return the path as a pattern for DuckDB; `path` may hold wildcards, `root` is escaped."""
         return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
@@ -125,7 +120,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError unless the file is regular and its name UTF-8: reading a pipe would hang."""
+        """Raise TornFileError unless the file is regular (a pipe would block) and its name is UTF-8."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
@@ -147,15 +142,14 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return the names by one system call, without a stat of each file: files may be removed meanwhile."""
-        listed: list[str] = []
+        # pyarrow's listing would stat each file, and files may be removed meanwhile
         full = self.full(path)
         # a file or looping link in place of a folder has no names; at the root it is an error
         if not path or not os.path.lexists(full) or self.is_folder(path):
             action = f"list {self.shown(path)}"
             with suppress(FileNotFoundError), naming(action, may_be_gone=True):
-                listed = os.listdir(full)
-        return sorted(name for name in listed if name.endswith(suffix))
+                return sorted(name for name in os.listdir(full) if name.endswith(suffix))
+        return []
 
     def remove_stale_temporaries(self, path: str) -> None:
         for name in self.names(path, TEMPORARY_SUFFIX):
@@ -166,7 +160,6 @@ class LocalFolder(Folder):
 
 
 def open_folder(location: str) -> Folder:
-    """Return the folder at a path, or at a URL that pyarrow can open (s3://, gs://, ...)."""
     where = Location(location)
     if where.is_local:
         return LocalFolder(location)
@@ -179,17 +172,17 @@ def open_folder(location: str) -> Folder:
 
 def _connect(url: str) -> tuple[fs.FileSystem, str]:
     if url.startswith("s3://") and DELAYED_OPEN not in url:
-        try:
+        with suppress(pa.ArrowInvalid):  # an older pyarrow lacks the option, sends three requests
             return _connect(f"{url}{'&' if '?' in url else '?'}{DELAYED_OPEN}=true")
-        except pa.ArrowInvalid:  # an older pyarrow: it lacks the option and sends three requests
-            pass
     filesystem, root = fs.FileSystem.from_uri(url)
     return filesystem, root
 
 
 @contextmanager
 def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
-    """Turn a file system's error into a StoreError that names `action`. `may_be_gone`: let FileNotFoundError pass."""
+    """Raise a StoreError, `cannot ACTION: reason`, for a file system's error; FileNotFoundError passes if
+    `may_be_gone`.
+    """
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -200,7 +193,7 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents so that they survive a crash: sync the folder above each of them."""
+    """Make a folder and its missing parents; sync the folder above each, so that it survives a crash."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

@@ -36,10 +36,8 @@ class Location:
 
     def __post_init__(self) -> None:
         if "\0" in self.text:
-            raise StoreError(
-                f"results location {self.text!r}: a path cannot contain the character NUL"
-            )
-        if "://" not in self.text:
+            raise StoreError(f"results location {self.text!r}: a path cannot contain NUL")
+        if not self.is_url:
             return
         try:
             parts = urlsplit(self.text)
@@ -59,32 +57,30 @@ class Location:
             odd.append("after #")
         # a secret key may hold a slash: s3://NAME:SEC/RET@bucket
         misplaced = (not parts.netloc or ":" in parts.netloc) and "@" in parts.path
-        misplaced = misplaced and not self.is_local
-        if password is not None or (who and not is_name) or misplaced or odd:
-            fault = (
-                f"the option {odd[0]} may hold a key" if odd else "a user or key stands in the URL"
-            )
-            raise StoreError(
-                f"results location {self.shown}: {fault}, and reports and logs would show it; give keys by "
-                f"{HOW_ELSE.get(kind, 'the environment')}; options that may stand in the URL: "
-                f"{', '.join(harmless) or 'none'}"
-            )
+        fault = "a user or key stands in the URL"
+        if odd:
+            fault = f"the option {odd[0]} may hold a key"
+        elif password is None and (not who or is_name) and (not misplaced or self.is_local):
+            return
+        raise StoreError(
+            f"results location {self.shown}: {fault}, and reports and logs would show it; give keys by "
+            f"{HOW_ELSE.get(kind, 'the environment')}; options that may stand in the URL: "
+            f"{', '.join(harmless) or 'none'}"
+        )
 
     @property
     def is_url(self) -> bool:
-        """Return whether the location is a URL (of an object store or a file:// share), valid on all machines."""
+        """Return whether it is a URL, of an object store or of a file:// share that all machines have."""
         return "://" in self.text
 
     @property
     def is_local(self) -> bool:
-        """Return whether the location is a folder of this machine: a path or a file:// URL."""
         return not self.is_url or urlsplit(self.text).scheme == "file"
 
     @property
     def folder(self) -> Path:
         assert self.is_local, self.text
-        path = unquote(urlsplit(self.text).path) if "://" in self.text else self.text
-        return Path(path).expanduser()
+        return Path(unquote(urlsplit(self.text).path) if self.is_url else self.text).expanduser()
 
     @property
     def shown(self) -> str:

@@ -7,7 +7,7 @@ the bytes between pages: it covers all bytes of a small file, and the footer of 
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import product
 
@@ -20,26 +20,23 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.store.folder import Folder
 from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema
 
-# The exceptions with which pyarrow reports damaged bytes.
-UNREADABLE = (OSError, ValueError, pa.ArrowException)
+UNREADABLE = (OSError, ValueError, pa.ArrowException)  # how pyarrow reports damaged bytes
 FEW_ROWS = 2
 GROUP_ROWS = 5000  # rows of a group, which a core reads at a time: about 12 MB of samples
 SMALL_BYTES = 2**20  # up to this size a file is read whole before use, in a millisecond
 END_BYTES = 8  # the footer's length, and Parquet's mark
 DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
-# Columns that every row of every version has.
 VERSION = "schema_version"
 DATES = ("started_at", "ended_at")
-KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)
+KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)  # never missing
 LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
-# The format with which scans read our files: it verifies the checksums of pages.
 FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return a table as Parquet bytes; one or two rows uncompressed, for faster writes (4x) and reads (2x)."""
+    """Return a table as Parquet; one or two rows uncompressed, which writes 4x and reads 2x as fast."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -57,7 +54,7 @@ def encode(table: pa.Table) -> pa.Buffer:
 
 
 def file_name(stem: str, content: pa.Buffer) -> str:
-    """Return the name for a file with this content: `stem`, the content's checksum, and `.parquet`."""
+    """Return `stem.CHECKSUM.parquet` for a file with this content."""
     if len(content) <= SMALL_BYTES:
         return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
     footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")
@@ -65,7 +62,7 @@ def file_name(stem: str, content: pa.Buffer) -> str:
 
 
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Return one file's `columns` (None: all). Raise TornFileError for a damaged file, FileNotFoundError if gone."""
+    """Return a file's `columns` (None: all). Raise TornFileError if it is damaged, FileNotFoundError if gone."""
     with _damage_named(folder, path), _opened(folder, path) as file:
         return _decode(folder.shown(path), file, columns)
 
@@ -85,12 +82,12 @@ def is_torn(folder: Folder, path: str) -> bool:
     """Return whether the file is damaged. Raise StoreError if the file system fails to read it."""
     try:
         folder.require_file(path)
-        content = folder.read(path)
+        content = pa.BufferReader(folder.read(path))
         _check_digest(folder.shown(path), path, content)
     except TornFileError:
         return True
     try:
-        _decode(folder.shown(path), pa.BufferReader(content))
+        _decode(folder.shown(path), content)
     except (TornFileError, *UNREADABLE):
         return True
     return False
@@ -109,16 +106,13 @@ def _damage_named(folder: Folder, path: str) -> Iterator[None]:
 
 
 def _opened(folder: Folder, path: str) -> pa.NativeFile:
-    """Open a file. Raise TornFileError if its checksum differs from the checksum in its name."""
     folder.require_file(path)
     digest = DIGEST.search(path)
     if digest is not None and digest[1] == "crc":
-        content = folder.read(path)
-        _check_digest(folder.shown(path), path, content)
-        return pa.BufferReader(content)
-    file = folder.filesystem.open_input_file(folder.full(path))
-    if digest is not None:
-        _check_digest(folder.shown(path), path, _footer(file))
+        file = pa.BufferReader(folder.read(path))
+    else:
+        file = folder.filesystem.open_input_file(folder.full(path))
+    _check_digest(folder.shown(path), path, file)
     return file
 
 
@@ -130,13 +124,12 @@ def _footer(file: pa.NativeFile) -> bytes:
     return footer
 
 
-def _check_digest(shown: str, path: str, content: pa.Buffer | bytes) -> None:
-    """Raise TornFileError if the checksum in the name is wrong. `content`: the whole file, or a large file's footer."""
+def _check_digest(shown: str, path: str, file: pa.NativeFile) -> None:
+    """Raise TornFileError if the file's checksum differs from the checksum in its name, if it has one."""
     digest = DIGEST.search(path)
     if digest is None:
         return
-    if digest[1] == "footer":
-        content = _footer(pa.BufferReader(content))
+    content = _footer(file) if digest[1] == "footer" else file.read_at(file.size(), 0)
     if zlib.crc32(content) != int(digest[2], 16):
         raise TornFileError(f"{shown} is damaged: its checksum differs from the one in its name")
 
@@ -154,7 +147,7 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """Check keys, versions and dates by the footer's statistics, if it has some, without reading rows."""
+    """Check keys, versions and dates by the footer's statistics, where it has some, without reading rows."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):
@@ -167,7 +160,7 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
 
 
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
-    """Raise StoreError for too new a schema, TornFileError for dates (µs since 1970) outside the years 1970 to 9999."""
+    """Raise StoreError for a newer schema, TornFileError for a date outside 1970 to 9999 (in µs since 1970)."""
     if name == VERSION and (most or 0) > SCHEMA_VERSION:
         raise StoreError(
             f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
@@ -178,7 +171,7 @@ def _check_range(shown: str, name: str, least: int | None, most: int | None) -> 
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
-    """Raise TornFileError if a key is missing or one of our columns has a wrong type; other columns are allowed."""
+    """Raise TornFileError if a key is missing or a column has a wrong type; further columns are allowed."""
     if not _is_ours(schema.remove_metadata()):
         raise TornFileError(f"{shown} holds no records of cudnn-sweep")
 
@@ -190,8 +183,7 @@ def _is_ours(schema: pa.Schema) -> bool:
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):
         return False
-    try:
+    with suppress(pa.ArrowException):
         pa.unify_schemas([own, pa.schema(shared)], promote_options="default")
-    except pa.ArrowException:
-        return False
-    return True
+        return True
+    return False

@@ -34,15 +34,15 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block whose trials ran on several slots or in several launches, and so form no pairs."""
+    """A block whose trials ran on several slots or in several launches: they form no pairs."""
 
     block: int
     trials: int
-    """Recorded trials of the block."""
+    """How many of its trials are recorded."""
     repeats: int
-    """Number of times that the block was run again."""
+    """How often it was run again."""
     mended: bool
-    """Whether one of the repeats has all trials and is not split."""
+    """Whether a repeat has all trials and is not split."""
 
     @property
     def waits(self) -> bool:
@@ -58,7 +58,7 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepState:
-    """Progress of one sweep. `env_hashes` and `softwares` cover every recorded trial."""
+    """Progress of one sweep."""
 
     sweep_id: str
     suite: str
@@ -67,7 +67,7 @@ class SweepState:
     recorded: int
     """Recorded trials of the plan."""
     shards: frozenset[int]
-    """Counts of shards into which launches split the plan; empty if no launch split it."""
+    """Into how many shards each launch split the plan; empty if none did."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
@@ -81,7 +81,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return for each trial the row that counts, as the view `records` does."""
+    """Return one row for each trial, chosen as in the view `records`."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(
@@ -102,7 +102,7 @@ def sweep_states(trials: Iterable[StoredTrial]) -> list[SweepState]:
 
 
 def planned(trials: Iterable[StoredTrial]) -> list[StoredTrial]:
-    """Return the plan's own trials, without those that repeat a block."""
+    """Return the trials that do not repeat a block."""
     return [trial for trial in trials if trial.repeats_block is None]
 
 
@@ -129,7 +129,6 @@ def blocks_of(trials: Iterable[StoredTrial]) -> Blocks:
 
 
 def _is_split(rows: Iterable[StoredTrial]) -> bool:
-    """Return whether a block's ok trials differ in slot, launch, hardware or a software's hash."""
     counted = [row for row in rows if row.status == "ok"]
     places = {(row.launch_id, row.slot, row.env_hash) for row in counted}
     hashes = {(row.software, row.software_hash) for row in counted}

@@ -24,43 +24,41 @@ ARROW_TYPES = {
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """Return the settings of a config, by column, in the columns' order."""
+    """Return a config's settings by their columns."""
     return _marked(Setting)
 
 
 def setting_name(column: str) -> str:
-    """Return the setting's name: `column` without `config_`, the prefix that marks settings apart from axes."""
+    """Return `column` without `config_`, which tells a setting from the axis of the same name."""
     return column.removeprefix("config_")
 
 
 @cache
 def axes() -> Mapping[str, Axis]:
-    """Return the axes of a cell, by column, in the columns' order."""
+    """Return a cell's axes by their columns."""
     return _marked(Axis)
 
 
 @cache
 def columns_of(part: Part) -> tuple[str, ...]:
-    """Return the columns that identify a part (cell, hardware or software), in the schema's order."""
+    """Return the columns that identify a cell, hardware or software, in the schema's order."""
     marked = {**_marked(str), **dict.fromkeys(axes(), CELL)}
     return tuple(name for name in arrow_schema().names if marked.get(name) == part)
 
 
 @cache
 def arrow_schema() -> pa.Schema:
-    """Return the schema of Parquet files. Each field's metadata has the column's meaning as `meaning`."""
+    """Return the schema of a stored row. Each field's metadata has the column's `meaning`."""
     return pa.schema([_arrow_field(name, column) for name, column in _columns(RunRecord).items()])
 
 
 def to_table(records: list[RunRecord]) -> pa.Table:
-    """Return records as a table, made without `asdict`, which would copy each number of each list."""
-    names = arrow_schema().names
+    names = arrow_schema().names  # asdict would copy each number of each list
     rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
     return pa.Table.from_pylist(rows, schema=arrow_schema())
 
 
 def _plain(value: object) -> object:
-    """Return a record's value for Arrow: dataclasses in a list become dictionaries."""
     if isinstance(value, list) and value and is_dataclass(value[0]):
         return [asdict(item) for item in value]
     return value
@@ -80,7 +78,6 @@ Mark = TypeVar("Mark")
 
 
 def _marked(kind: type[Mark]) -> dict[str, Mark]:
-    """Return the annotations of type `kind` in `RunRecord`, by the column's name."""
     columns = _columns(RunRecord).items()
     return {name: mark for name, column in columns for mark in column[2:] if isinstance(mark, kind)}
 

@@ -39,9 +39,7 @@ COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, comp
 
 
 def open_store(location: str) -> "Store":
-    """Return the store in a local folder, or at a URL that pyarrow can open (s3://, gs://, ...). Raises StoreError for
-    the folder of one sweep.
-    """
+    """Return the store at a path or URL. Raises StoreError for the folder of one sweep."""
     above, _, name = location.rstrip("/").rpartition("/")
     if name.startswith(SWEEP):
         option = f"--sweep-id {name.removeprefix(SWEEP)}"
@@ -64,11 +62,9 @@ class Store:
 
     @property
     def stores(self) -> "Sequence[Store]":
-        """Return this store alone, as a list; `Joined` returns all of its stores."""
-        return [self]
+        return [self]  # as `Joined` returns all of its stores
 
     def check_writable(self) -> None:
-        """Raise StoreError unless a file can be made and removed in the folder."""
         probe = f"writable-{uuid.uuid4().hex}.tmp"
         try:
             self.folder.write(probe, pa.py_buffer(b"sweep"))
@@ -80,7 +76,7 @@ class Store:
             ) from error
 
     def write(self, *records: RunRecord) -> None:
-        """Store trials, with one file for each sweep. Raise StoreError unless every record is durable."""
+        """Store trials in a file for each sweep. Raise StoreError unless every record is durable."""
         for sweep_id, group in groupby(records, key=lambda record: record.sweep_id):
             first, *others = group
             name = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
@@ -90,7 +86,7 @@ class Store:
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Merge a sweep's loose files (and small parts, if many) into a part. Once it is durable, remove the files."""
+        """Merge a sweep's loose files (and small parts, if many) into a part; then remove the files."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -105,7 +101,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return the ids of sweeps with many trials from this store since the last compaction."""
+        """Return the ids of sweeps of which this store wrote many trials since the last compaction."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -113,12 +109,12 @@ class Store:
         ]
 
     def compact_many(self) -> None:
-        """Compact the sweeps that `many` returns. Another thread may write."""
+        """Compact the sweeps that `many` returns; another thread may write meanwhile."""
         for sweep_id in self.many():
             self.try_to_compact(sweep_id)
 
     def try_to_compact(self, sweep_id: str) -> None:
-        """Try to compact a sweep; if that fails, loose files stay and the next writer compacts."""
+        """Compact a sweep if possible; if not, loose files stay for the next writer."""
         with suppress(StoreError, OSError):
             self.compact(sweep_id)
 
@@ -132,19 +128,17 @@ class Store:
         return path
 
     def stored_trials(self, sweep_id: str) -> dict[str, StoredTrial]:
-        """Return every recorded trial of a sweep, by trial_id."""
         return {trial.trial_id: trial for trial in self._counted(sweep_id)}
 
     def sweeps(self) -> list[SweepState]:
-        """Return the state of every sweep with a record, the newest sweep first."""
+        """Return the states of sweeps with a record, the newest first."""
         return sweep_states(self._counted(None))
 
     def sweep_ids(self) -> list[str]:
-        """Return the sweep_id of each sweep that has a folder, sorted by name."""
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """Return paths named `sweep=...` that are no sweep's folder, such as a copy; readers skip them."""
+        """Return paths `sweep=...` that are no sweep's folder, such as a copy; readers skip them."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -154,21 +148,21 @@ class Store:
         return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """Return the rows stored now, of one sweep or of all, with duplicates.
+        """Return the rows stored now, of one sweep or of all; queries read the parts.
 
-        Parts are read only by the query, which raises FileNotFoundError if they were compacted meanwhile.
+        A query raises FileNotFoundError if parts were compacted meanwhile.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Read each merged file whole; return whether one is damaged. Later snapshots omit damaged ones."""
+        """Read each part whole; return whether one is damaged. Later snapshots leave it out."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return the paths of Parquet files of one sweep, of sweeps that match a pattern (`night-*`), or of all.
+        """Return the paths of files of one sweep, of sweeps that match a pattern (`night-*`), or of all.
 
-        Loose files are listed before parts, so that rows compacted between the listings are in a listed part.
+        Loose files are listed before parts: rows compacted between the listings are in a listed part.
         """
         if sweep_id is None or "*" in sweep_id:
             sweep_ids = fnmatch.filter(self.sweep_ids(), sweep_id or "*")
@@ -184,11 +178,9 @@ class Store:
         """Rename torn files to `<name>.torn`; return the new paths, for the caller to print."""
         aside = []
         for path in self.torn_files():
-            try:
+            with suppress(FileNotFoundError):  # another launch just renamed it, and reports it
                 self.folder.rename(path, path + TORN_SUFFIX)
-            except FileNotFoundError:  # another launch just renamed it, and reports it
-                continue
-            aside.append(self.folder.shown(path + TORN_SUFFIX))
+                aside.append(self.folder.shown(path + TORN_SUFFIX))
         return aside
 
     def _counted(self, sweep_id: str | None) -> list[StoredTrial]:
@@ -204,13 +196,9 @@ class Store:
 
     def _retried(self, read: Callable[[], Answer]) -> Answer:
         for _ in range(LISTINGS):
-            try:
+            with suppress(FileNotFoundError):
                 return read()
-            except FileNotFoundError:
-                continue
-        raise StoreError(
-            f"{self.folder.shown()}: files kept vanishing while they were read; try again"
-        )
+        raise StoreError(f"{self.folder.shown()}: files vanished while they were read; try again")
 
     def _loose(self, sweep_id: str) -> list[str]:
         return self._parquet_files(_trials_folder(sweep_id))
@@ -222,11 +210,10 @@ class Store:
         return [f"{folder}/{name}" for name in self.folder.names(folder, ".parquet")]
 
     def _whole(self, path: str, columns: list[str] | None = None) -> pa.Table | None:
-        """Return the file's rows; None if it is torn, or compacted by another process meanwhile."""
-        try:
+        """Return the file's rows; None if it is torn, or was compacted by another process."""
+        with suppress(TornFileError, FileNotFoundError):
             return parquet.read(self.folder, path, columns)
-        except (TornFileError, FileNotFoundError):
-            return None
+        return None
 
     def _is_small(self, path: str) -> bool:
         rows = self._whole(path, ["attempt_id"])
@@ -242,14 +229,14 @@ def _trials_folder(sweep_id: str) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Drop all rows but the last of each attempt; a killed compaction leaves rows both in loose files and in a part."""
+    """Return the last row of each attempt; a killed compaction leaves rows in loose files and in a part."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 def check_id(name: str) -> str:
-    """Return `name`. Raise StoreError if the name of a file cannot contain it."""
+    """Return `name`. Raise StoreError if a file's name cannot contain it."""
     if not SAFE_ID.fullmatch(name):
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
         raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")

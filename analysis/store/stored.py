@@ -37,7 +37,7 @@ Stored: TypeAlias = Store | Joined
 
 
 def open_stored(locations: Sequence[str]) -> Stored:
-    """Open locations as one. Raise StoreError if a folder is missing, or has results only in folders below it."""
+    """Open locations as one. Raise StoreError for a missing folder, or one with results only further below."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)
 
@@ -47,7 +47,7 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Return whether a later compaction has removed a part file of the snapshot."""
+    """Return whether a compaction has removed a part of the snapshot."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 
