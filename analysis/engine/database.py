@@ -53,11 +53,6 @@ LOCKED: dict[str, str | bool] = {
 MOST_BYTES = 2_500_000_000  # DuckDB's limit: a query over a million trials needs under 4 GB in all
 FEW_ROWS = 3000  # copied up to so many: in 0.05 to 0.3 s, which each contrast's question saves
 HELD_ROWS = 200_000  # a report copies up to so many: 100,000 cost 0.5 GB, save a fifth of CPU time
-SIDES: dict[
-    str, str | bool
-] = {  # up to HELD_ROWS: else most joins hash all rows, 40% of a report's time
-    "disabled_optimizers": "build_side_probe_side",
-}
 UNHELD = ("kernels", "computed")  # a large report has neither; of 100,000 trials 5.6 of 5.9 GB
 INTERRUPT_S = 5.0  # longest wait for an interrupted question to end
 INTERRUPT_EVERY_S = 0.05  # an interrupt between two statements has no effect, so repeat it
@@ -102,12 +97,12 @@ class Database:
 
     @property
     def torn_files(self) -> tuple[str, ...]:
-        """Return the damaged files that answers leave out; callers report them."""
+        """Return the damaged files, which answers leave out; callers report them."""
         return self._snapshot.torn
 
     @property
     def is_empty(self) -> bool:
-        return self._snapshot.is_empty
+        return not self._snapshot.rows
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
         """Return the answer to `sql`. Raises QueryError if it fails or is not a single SELECT."""
@@ -119,7 +114,7 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self) -> None:
-        """Copy the rows unless there are over HELD_ROWS; many questions are then faster. UNHELD columns become null."""
+        """Copy the rows if there are at most HELD_ROWS, for many questions; UNHELD columns become null."""
 
         def copy() -> None:
             self._show_records()
@@ -132,7 +127,7 @@ class Database:
 
     @contextmanager
     def pairs_held(self, **contrast: Value) -> Iterator[None]:
-        """Copy the pairs of a contrast once for all questions about it that the `with` block asks."""
+        """Copy the pairs of a contrast for all questions about it in the `with` block."""
 
         def copy() -> None:
             self._show_records()
@@ -180,8 +175,7 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """Run `ask` in another thread, so that this thread can handle Ctrl-C at once. A thread that
-        calls DuckDB itself handles Ctrl-C only after the statement has ended."""
+        """Run `ask` in another thread: one that calls DuckDB handles Ctrl-C only after the statement has ended."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
@@ -202,16 +196,15 @@ class Database:
             raise
 
     def _finds_damage(self, failure: Exception) -> bool:
-        """Return whether a damaged file, not the question, may have caused the failure."""
-        is_of_question = isinstance(failure, OF_THE_QUESTION)
-        return not is_of_question and any(store.has_damage() for store in self._store.stores)
+        if isinstance(failure, OF_THE_QUESTION):
+            return False
+        return any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
         """Make the view `records`, one row for each trial, even if several rows are stored.
 
-        A small store is copied into a table: otherwise each mention of `records` in a question
-        reads the files again, and planning takes longer than answering. The table of a finished
-        sweep is kept for the next Database over the same files.
+        A small store is copied into a table: else each mention of `records` reads the files again, and planning
+        takes longer than answering. If all files are parts, the next Database over them uses the table again.
         """
         if self._is_shown:
             return
@@ -233,13 +226,11 @@ class Database:
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._instance.make({"quoted": each_macro()["quoted"]})
-        if _is_small(
-            self._snapshot
-        ):  # in one statement: the view takes a third of the copy's time to plan
+        if _is_small(self._snapshot):
+            # without the view: planning it takes a third of the copy's time
             self._connection.execute(view.replace("view records", "table copied_records", 1))
-            self._show(COPIED_VIEW)
-        else:
-            self._show(view)
+            view = COPIED_VIEW
+        self._show(view)
 
     def _copy_records(self, columns: str = "*") -> None:
         copied = f"create or replace table copied_records as select {columns} from records"
@@ -251,7 +242,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros while `records` is an empty table, as DuckDB plans the view for each mention in a macro."""
+        """Make macros while `records` is an empty table: DuckDB plans it for each mention in a macro."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -261,8 +252,7 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the stored rows, without a scan of loose rows or part files if there are none: one
-        scan less makes planning a third shorter."""
+        """Return a SELECT of the stored rows; it scans nothing empty, as one scan less saves a third of planning."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -280,7 +270,7 @@ class Database:
 
 
 def _told(failure: str) -> str:
-    """Return DuckDB's error text as a message, with a hint if the mistake is a known one."""
+    """Return DuckDB's error text as a message, with a hint about a known mistake."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
         return f"{table[1]} is a macro: write `from {table[1]}()`"
@@ -304,8 +294,7 @@ class _Instance:
     def __init__(
         self, threads: int | None = None, file: str = ":memory:", rows: int | None = None
     ) -> None:
-        """Connect. `threads`: the number of threads that DuckDB uses; None: one for each core. `rows`: the number
-        of rows to query, if known."""
+        """Connect. `threads`: None for one a core. `rows`: how many are to be queried, if known."""
         self._spill = ExitStack()
         folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):
@@ -319,7 +308,8 @@ class _Instance:
         if threads is not None:
             own["threads"] = str(threads)
         if rows is not None and rows <= HELD_ROWS:
-            own |= SIDES
+            # else most joins hash all rows, 40% of a report's time
+            own["disabled_optimizers"] = "build_side_probe_side"
         for name, value in (own | LOCKED).items():
             self.connection.execute(f"set {name} = {literal(value)}")
 
@@ -348,13 +338,13 @@ _idle: list[_Instance] = []  # reused for small stores: making macros takes half
 
 @atexit.register
 def close_idle() -> None:
-    """Close idle instances at exit; a command that ends by os._exit calls this function itself."""
+    """Close idle instances; a command that ends by os._exit has to call this function."""
     while _idle:
         _idle.pop().close()
 
 
 def _part_files(snapshot: Snapshot) -> Files | None:
-    """Return the identity of local part files, which never change; None if there are loose rows or remote files."""
+    """Return what identifies local part files, which never change; None for loose rows or remote files."""
     if snapshot.loose.num_rows:
         return None
     try:
@@ -365,13 +355,13 @@ def _part_files(snapshot: Snapshot) -> Files | None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether the store is so small that planning takes most of the time, and one thread is best."""
+    """Return whether planning takes most of the time, so that one thread is best."""
     return snapshot.rows <= FEW_ROWS
 
 
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
-    """Yield a database of the rows that are stored now for `sweep_id`; None means all sweeps."""
+    """Yield a database of the rows that are stored now, of one sweep or of all."""
     snapshot = store.snapshot(sweep_id)
     is_small = _is_small(snapshot)
     instance = _small_instance() if is_small else _Instance(rows=snapshot.rows)
@@ -386,10 +376,7 @@ def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Databa
 
 
 def export(store: Stored, file: Path) -> tuple[str, ...]:
-    """Write a DuckDB database in which plain DuckDB finds `records` and the questions.
-
-    Returns the damaged files, whose rows are not in the database.
-    """
+    """Write `records` and the questions to a database for plain DuckDB; return damaged files, which are left out."""
     instance = _Instance(file=str(file))
     try:
         database = Database(instance, store, None, store.snapshot())
@@ -407,6 +394,6 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """Return the memory above which DuckDB spills to disk: more would disturb running trials."""
+    """Return the memory above which DuckDB spills; more would disturb running trials."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"

@@ -9,9 +9,7 @@ T = TypeVar("T")
 
 
 def declared(folder: ModuleType, kind: type[T]) -> list[T]:
-    """Return all module-level values of type `kind` in the folder, in the order of file names."""
-    modules = [
-        import_module(f"{folder.__name__}.{each.name}") for each in iter_modules(folder.__path__)
-    ]
-    values = [value for module in modules for value in vars(module).values()]
+    """Return the values of type `kind` that the folder's modules define, in the order of file names."""
+    names = [f"{folder.__name__}.{each.name}" for each in iter_modules(folder.__path__)]
+    values = [value for name in names for value in vars(import_module(name)).values()]
     return list(dict.fromkeys(value for value in values if isinstance(value, kind)))

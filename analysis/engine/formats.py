@@ -30,7 +30,7 @@ def to_csv(table: pa.Table) -> str:
 
 
 def to_json(table: pa.Table) -> str:
-    """Return a table as a JSON list of objects: each row is an object on its own line."""
+    """Return a JSON list of objects, one a row and line."""
     names = _distinct(table.column_names)
     rows = [dict(zip(names, row, strict=True)) for row in plain_rows(table)]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -50,7 +50,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Return rows of JSON values: maps as objects, times as ISO 8601, NaN and infinity as null."""
+    """Return rows of values as `json_value` makes them."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
@@ -60,7 +60,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values; all become text if one (such as year 290000) has no Python type."""
+    """Return a column's values; all as text if one, such as a date in 290000, has no Python type."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
@@ -71,7 +71,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return unique names: a later column of the same name gets a number (a, a_1)."""
+    """Return unique names: a, then a_1 for a second column a."""
     found: list[str] = []
     for name in names:
         free = (each for number in count(1) if (each := f"{name}_{number}") not in (*names, *found))
@@ -106,7 +106,7 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def escaped(cell: str) -> str:
-    """Escape a cell's text for Markdown: nothing in it is markup, a link, an image or a mention."""
+    """Return a cell for Markdown: nothing in it is markup, a link, an image or a mention."""
     text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
     return unlinked(marked).replace("\n", "<br>")

@@ -4,10 +4,10 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 
 from cudnn_sweep.analysis.engine.axes import axes_macros
 from cudnn_sweep.analysis.engine.queries import (
+    ANALYSIS,
     NamedQuery,
     QueryParameter,
     literal,
@@ -64,8 +64,8 @@ HTTPFS_HINT = """\
 
 
 def prelude_sql(store: Stored) -> str:
-    """Return SQL that plain DuckDB runs first, before a question's prepared statement. It makes macros over
-    an empty table, in a fifth of the time that the view of all rows takes.
+    """Return SQL that plain DuckDB runs before a question. It makes macros over an empty table, in a fifth of the
+    time that the view of all rows takes.
     """
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
@@ -80,17 +80,14 @@ def prelude_sql(store: Stored) -> str:
 
 def macros() -> str:
     """Return a `create or replace macro` statement for each macro that is no question."""
-    folder = files("cudnn_sweep.analysis").joinpath("macros")
-    scripts = sorted(folder.iterdir(), key=lambda script: script.name)
-    texts = [script.read_text() for script in scripts]
+    scripts = (ANALYSIS / "macros").iterdir()
+    texts = [script.read_text() for script in sorted(scripts, key=lambda script: script.name)]
     return "\n".join([settings_macros(), axes_macros(), *texts, _reported_cases()])
 
 
 def _reported_cases() -> str:
-    """Return a macro that lists the reported cases; `make docs` makes their JSON from workloads/field."""
-    rows = json.loads(
-        files("cudnn_sweep.analysis").joinpath("reported_cases.json").read_text("utf-8")
-    )
+    """Return a macro of the reported cases; `make docs` makes their JSON from workloads/field."""
+    rows = json.loads((ANALYSIS / "reported_cases.json").read_text("utf-8"))
     values = ",\n".join(f"    ({', '.join(map(literal, row.values()))})" for row in rows)
     return (
         "create or replace macro reported_cases() as table\n"
@@ -100,8 +97,7 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """Return the macros that a question calls, directly or through others, in the order to make them.
-    Making all macros would take as long as answering."""
+    """Return the macros that a question needs, in the order to make them; all would take as long as an answer."""
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
@@ -117,13 +113,13 @@ def macros_in(sql: str) -> Mapping[str, str]:
 
 @cache
 def each_macro() -> Mapping[str, str]:
-    """Return the statement of each macro in `macros()` by the macro's name."""
+    """Return each statement of `macros()` by the macro's name."""
     parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _no_rows() -> str:
-    """Return a SELECT of no rows, which gives each column its type, even if no file has it."""
+    """Return a SELECT of no rows, which gives a type to each column, even if no file has it."""
     columns = ",\n".join(
         f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )
@@ -131,16 +127,14 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return SELECTs of a store's rows. They list the files if a pattern would match others, too."""
+    """Return SELECTs of a store's rows. They name each file if a pattern would match others, too."""
     paths, torn = store.files(), store.torn_files()
-    whole = [store.folder.url(path) for path in paths if path not in torn]
+    whole = [path for path in paths if path not in torn]
     if not whole:
         return []
-    is_clean = (
-        not torn and not store.strays() and len(store.folder.files_below(SWEEP)) == len(paths)
-    )
-    names = [store.folder.url(PATTERN)] if is_clean else whole
-    listed = ", ".join(literal(name) for name in names)
+    are_all = not torn and not store.strays() and len(store.folder.files_below(SWEEP)) == len(paths)
+    names = [PATTERN] if are_all else whole
+    listed = ", ".join(literal(store.folder.url(name)) for name in names)
     options = "union_by_name = true, hive_partitioning = false"
     return [f"select * from read_parquet([{listed}], {options})"]
 

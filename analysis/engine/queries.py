@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | float | int | bool | None
 
+ANALYSIS = files("cudnn_sweep.analysis")
 OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by its name
 PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
@@ -89,18 +91,13 @@ class QueryParameter:
 
     def parse(self, text: str) -> Value:
         """Return the value that a user wrote. Raises QueryError if it is not of the parameter's type."""
-        try:
+        with suppress(ValueError, KeyError):
             return READERS[self.type](text)
-        except (ValueError, KeyError):
-            raise QueryError(
-                f"parameter {self.name}: found {text!r}, allowed is {self.type}"
-            ) from None
+        raise QueryError(f"parameter {self.name}: found {text!r}, allowed is {self.type}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedQuery:
-    """One question: its SQL, its parameters, and the meaning of its own columns."""
-
     name: str
     question: str
     sql: str
@@ -115,7 +112,7 @@ class NamedQuery:
     """Reason for which the answer may have no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """Return every parameter's given or default value. Raises QueryError for unknown names."""
+        """Return each parameter's given or default value. Raises QueryError for an unknown name."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
         for name in _used(self.sql):
             if name not in allowed:
@@ -128,7 +125,7 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Return every parameter's value, like `values`, but parse the given ones from text."""
+        """Return what `values` does, with the given values parsed from text."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
@@ -141,22 +138,20 @@ class NamedQuery:
 
 
 def query_names() -> list[str]:
-    """Return the names of the questions in sql/ itself: their files' names without `.sql`."""
-    folder = files("cudnn_sweep.analysis").joinpath("sql")
+    folder = ANALYSIS / "sql"
     return sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.is_file())
 
 
 def part_names() -> list[str]:
-    """Return the names of questions in sql/'s subfolders, for pages: claims/01_fixed_shape, ..."""
+    """Return the names of questions that only pages ask: claims/01_fixed_shape, ..."""
     return sorted(_part_texts())
 
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL of each of `part_names`: a .sql file, or a .toml's `text` with one of its tables filled in."""
-    folder = files("cudnn_sweep.analysis").joinpath("sql")
+    """Return the SQL in sql/'s subfolders by name: .sql files, and a .toml's `text`, filled in with each table."""
     found: dict[str, str] = {}
-    for part in filter(lambda each: each.is_dir(), folder.iterdir()):
+    for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
             if each.name.endswith(".toml"):
                 tables = tomllib.loads(each.read_text())
@@ -170,11 +165,10 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a bundled question or one of `own`. Raises QueryError with all names for an unknown name."""
+    """Return a bundled question or one of `own`. Raises QueryError, with all names, for an unknown one."""
     names = query_names()
     if name in names:
-        text = files("cudnn_sweep.analysis").joinpath("sql", f"{name}.sql").read_text()
-        return parse_query(name, text)
+        return parse_query(name, (ANALYSIS / "sql" / f"{name}.sql").read_text())
     if name in part_names():
         return parse_query(name, _part_texts()[name])
     if own and name in own:
@@ -187,9 +181,9 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by question name; of two with the same name, the one in the earlier folder.
+    """Return a user's `.sql` files by question name, the first folder's if two have one name.
 
-    A file with a bundled question's name is left out; a user can still give its path.
+    Files named as a bundled question are left out; their paths can still be asked.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -208,7 +202,7 @@ def read_query(name: str, file: Path) -> NamedQuery:
 
 
 def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
-    """Return the user's questions by name, and an error text for each file that is no question."""
+    """Return the user's questions by name, and the faults of files that are none."""
     found: dict[str, NamedQuery] = {}
     faults = []
     for name, file in own.items():
@@ -220,7 +214,7 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 
 
 def parse_query(name: str, text: str) -> NamedQuery:
-    """Parse a question and its head; SQL without a head may still use the parameters in SHARED."""
+    """Return a question from its text; SQL without a head may use the parameters in SHARED, too."""
     terminal, none = TERMINAL.search(text), NONE.search(text)
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]

@@ -41,7 +41,7 @@ SQL_TYPES = {
 
 
 def as_text(value: SettingValue | ArrowMap) -> str:
-    """Return a setting's value as text, as `setting_texts` does in SQL."""
+    """Return a setting's value as text; `setting_texts` does so in SQL."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -55,33 +55,33 @@ def as_text(value: SettingValue | ArrowMap) -> str:
 
 
 def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
-    """Return every setting's text, in the schema's order, from a row of `records`."""
+    """Return each setting's text from a row of `records`."""
     return {setting_name(column): as_text(values[column]) for column in settings()}
 
 
 def texts_in(line: str) -> dict[str, str]:
-    """Return the texts by setting from a line of the form `name=text, name=text`."""
+    """Return the text of each setting in a line `name=text, name=text`."""
     return {match["name"]: match["text"] for match in PAIR.finditer(line)}
 
 
 def unusual_in(line: str) -> list[str]:
-    """Return a line's `name=text` parts, sorted, without settings at PyTorch's default value."""
+    """Return a line's `name=text` parts, sorted, without PyTorch's default values."""
     return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
 
 
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return `texts` without PyTorch's default values; names that are no setting are kept."""
+    """Return `texts` without PyTorch's default values; names that are no setting stay."""
     usual = usual_texts()
     return {name: text for name, text in texts.items() if text != usual.get(name)}
 
 
 def usual_texts() -> dict[str, str]:
-    """Return PyTorch's default config: the text of each setting by name."""
+    """Return the text of each setting in PyTorch's default config."""
     return {setting_name(column): as_text(mark.usual) for column, mark in settings().items()}
 
 
 def config_name(texts: Mapping[str, str]) -> str:
-    """Return a config's name: `benchmark`, then the settings that are not PyTorch's defaults."""
+    """Return `benchmark=...` and the settings that are not PyTorch's defaults."""
     said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
     return " ".join(f"{name}={text}" for name, text in said.items())
 
@@ -98,10 +98,10 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a SELECT of `rows`. Axes and settings that old rows lack get their usual values.
+    """Return a SELECT of `rows`, with the usual values of axes and settings that old rows lack.
 
-    It adds the columns `config`, a struct of all settings; `settings`, the config's name; and `config_hash`, a hash of
-    that name. Names of bundled networks lose their prefix.
+    It adds `config`, a struct of all settings; `settings`, the config's name; and `config_hash`. Names of bundled
+    networks lose their prefix.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -153,8 +153,7 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """Return SQL for a column's value, with the entries of a map sorted. In a column in which the
-    schema forbids null, null becomes the usual value."""
+    """Return SQL for a column's value: a map's entries sorted, and no null where the schema forbids it."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable

@@ -24,16 +24,12 @@ Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """Every stored row, duplicates included, in the columns of the present schema."""
+    """Every stored row, repeated ones too, in the columns of the present schema."""
 
     loose: pa.Table
     parts: ds.FileSystemDataset
     torn: tuple[str, ...]
     """Paths of damaged files; their rows are missing."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.rows
 
     @property
     def rows(self) -> int:
@@ -45,7 +41,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads a folder's files; keeps the rows of loose files and the footers of parts in memory."""
+    """Reads a folder's files; keeps rows of loose files and footers of parts in memory."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -53,7 +49,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """Return the files' rows. Raise FileNotFoundError if a file is gone: then list the files again."""
+        """Return the files' rows. Raise FileNotFoundError if a file is gone: callers list the files again."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]
@@ -69,7 +65,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """Return a loose file's rows, or a part file, opened for scans; None if the file is torn."""
+        """Return a loose file's rows, or an opened part; None if the file is torn."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
@@ -79,7 +75,7 @@ class SnapshotReader:
             return None
 
     def find_damage(self) -> bool:
-        """Read all bytes of every part; return whether one is damaged. Leave damaged parts out from then on."""
+        """Read every part whole; return whether one is damaged. Later snapshots leave damaged parts out."""
         parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
         damaged = {path for path in parts if is_damaged(self._folder, path)}
         self._damaged |= damaged
@@ -98,7 +94,6 @@ def is_damaged(folder: Folder, path: str) -> bool:
 def scanned(
     fragments: list[ds.ParquetFileFragment], folder: Folder | None = None
 ) -> ds.FileSystemDataset:
-    """Return the fragments as one dataset, in the file system of `folder`, or of the fragments if it is None."""
     filesystem = folder.filesystem if folder else None
     return ds.FileSystemDataset(fragments, _nullable_schema(), parquet.FORMAT, filesystem)
 
