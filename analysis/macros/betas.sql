@@ -1,7 +1,6 @@
--- Quantiles of beta distributions. `tails` names a table with p, a and b. Rows with a or b of 0
--- are left out; in all others both must be at least 1. The density over the angle whose squared
--- sine is beta-distributed is smooth: it is summed in 400 steps, the last in part. Results are
--- within 2e-4 of scipy.
+-- Quantiles of beta distributions. `tails` names a table with p, a and b; a and b are at least 1,
+-- or 0 in rows that are left out. With x = sin(angle)^2 the density is smooth: it is summed in 400
+-- steps, the last in part. Results are within 2e-4 of scipy's.
 create or replace macro beta_quantiles(tails) as table
 with steps as (
     select
@@ -35,8 +34,8 @@ from summed
 where below >= wanted
 group by p, a, b;
 
--- Clopper and Pearson's 95% intervals of shares. `counts` names a table with k and n. One row for
--- each k and n: the ends of the interval for a share that was seen in k of n cases.
+-- Clopper and Pearson's 95% interval of the share of which k of n cases were seen, one row for each
+-- k and n of the table that `counts` names.
 create or replace macro share_intervals(counts) as table
 with ends as ( -- noqa: ST03
     select distinct

@@ -34,7 +34,7 @@ create or replace macro settings_besides(flag, settings) as array_to_string(
     ', '
 );
 
--- Those of `settings`, a text, that are not PyTorch's own, as benchmark=true; '' if none.
+-- The text `settings` without PyTorch's own values, as benchmark=true; '' if nothing is left.
 create or replace macro unusual_among(settings) as array_to_string(
     list_sort(list_filter(
         string_split(settings, ', '),
@@ -49,18 +49,16 @@ create or replace macro unusual_among(settings) as array_to_string(
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
 -- One row a config: settings as text, value of `flag`, other settings. Unknown flags are errors.
--- `ban` is yes if one engine is banned, null for other errata; `frozen` is yes if there are any.
+-- The flag `frozen` is yes with errata, else no; `ban` is null for errata that ban more than one
+-- engine.
 create or replace macro configs(flag) as table
-with distinct_configs as (
-    select distinct columns(['config', 'twin'])
-    from records
-),
-
-mapped as (
+with mapped as (
     select
-        *,
+        config,
+        twin,
         setting_texts(config, twin) as by_name
-    from distinct_configs
+    from records
+    group by config, twin
 )
 
 select
@@ -141,11 +139,12 @@ where
     (of_sweep is null or records.sweep_id glob of_sweep)
     and (flag is null or raced_out or records.status <> 'raced_out');
 
--- A key of what a verdict is about. It is short, as the settings of a freeze fill a kilobyte.
+-- A short key of what a verdict is about: the settings of a freeze alone fill a kilobyte.
 create or replace macro place_of(
     cell_id, env_hash, software_hash, workload_hash, other_settings
 ) as md5(concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings));
 
--- Whether times are doubtful. Power limits and unsettled clocks do not count: the work causes them.
+-- Whether times are doubtful. They are not at a power limit or at unsettled clocks, which the timed
+-- work itself causes.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

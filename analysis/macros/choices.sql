@@ -4,17 +4,17 @@ create or replace macro convolution_kernels(kernels) as list_transform(
     list_filter(kernels, lambda kernel: kernel.kind = 'convolution'), lambda kernel: kernel.name
 );
 
--- Whether two sides chose differently: false if they share a choice; null if one made several.
+-- Whether two sides chose differently; null if they share no choice and one made several.
 create or replace macro chose_otherwise(b_choices, c_choices) as case
     when list_has_any(b_choices, c_choices) then false
     when len(b_choices) = 1 and len(c_choices) = 1 then true
 end;
 
--- The names that are not among `others`; null if either is unknown.
+-- The names that are not among `others`; null if either list is.
 create or replace macro only_in(names, others) as
     if(others is null, null, list_filter(names, lambda each: not list_contains(others, each)));
 
--- The engines that differ under two configs, in the order of a step's operations: `old → new`.
+-- The engines that differ, `old → new`, in the order of a step's operations.
 create or replace macro replaced(engines, others) as
     if(
         len(engines) = len(others),
@@ -29,7 +29,7 @@ create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 
 -- One row a trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
--- trial_id. List only one trial of each choice: kernels and logs fill most of a store.
+-- trial_id. One trial of each choice is enough: kernels and logs fill most of a store.
 create or replace macro choices_of(trials) as table
 with wanted as (
     select distinct trial

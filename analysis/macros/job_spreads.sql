@@ -1,11 +1,11 @@
 -- How far a whole job's ratio may be off: for mean times, and for `of_runs` runs of each config.
 
--- Half the width of an interval: `measured_half`, widened by a known variance.
+-- Half the width of an interval: `measured_half`, wider by `quantile` errors of a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
--- The squared standard error of a mean of blocks, with one degree of freedom more from the scatter
--- `elsewhere`; `measured` is null if there is one block.
+-- The squared standard error of a mean of blocks: from `measured`, the blocks' own standard error
+-- (null for one block), and one degree of freedom more, the variance `elsewhere`.
 create or replace macro moderated(measured, blocks, elsewhere) as
     (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
@@ -39,8 +39,8 @@ with parts as (
     inner join query_table(blocks) as seen on wholes.whole = seen.cell and seen.clock = 'whole'
 ),
 
--- variances add up; degrees of freedom are Welch's for the measured parts, rounded down. Uniform
--- parts are kept apart: their known variance would narrow the interval of few blocks
+-- Degrees of freedom are Welch's for the measured parts, rounded down. The known variance of the
+-- uniform parts stays out of them: it would narrow the interval of few blocks.
 summed as (
     select
         *,

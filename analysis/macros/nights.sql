@@ -5,7 +5,7 @@ create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
 
--- Whether a sweep is one of a launch's nights up to a date; null arguments restrict nothing.
+-- Whether a sweep is a night of `of_launch` (null: of any) up to the date `until` (null: to any).
 create or replace macro is_night_of(sweep_id, of_launch, until) as
     (of_launch is null or night_parts(sweep_id)['launch'] = of_launch)
     and (until is null or night_parts(sweep_id)['date'] <= until);
@@ -26,9 +26,9 @@ create or replace macro most_common(words) as case
         )
 end;
 
--- One row a process of a launch's nights up to a date, with a column for each metric. Times are
--- null if the GPU was throttled or shared; a failed process has only `failure`. Bits repeat if they
--- equal those of a second run and of the first process of the same software and kernels.
+-- One row a process of these nights, with a column for each metric. Times are null if the GPU was
+-- throttled or shared; a failed process has only `failure`. Bits repeat if they equal those of a
+-- second run, and of the first process with the same software and kernels.
 create or replace macro night_processes(of_launch, until) as table
 with placed as (
     select

@@ -29,17 +29,13 @@ varying as (
         list_sort(list(tensor)) as candidate_varies_in
     from (
         select
-            place,
-            computed.tensor
-        from (
-            select
-                place,
-                unnest(computed) as computed
-            from trials
-            where setting = to_value and status = 'ok'
-        ) as tensors
-        group by place, computed.tensor
-        having count(distinct computed.fingerprint) > 1
+            trials.place,
+            result['tensor'] as tensor
+        from trials
+        cross join unnest(trials.computed) as computed (result)
+        where trials.setting = to_value and trials.status = 'ok'
+        group by trials.place, tensor
+        having count(distinct result['fingerprint']) > 1
     ) as by_tensor
     group by place
 )

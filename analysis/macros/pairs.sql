@@ -1,6 +1,6 @@
 -- The pairs of a contrast: of each block, the baseline's trial and the candidate's.
 
--- Log ratios of two processes that took turns, one for each round that both made.
+-- Log ratios of two processes in turns, one for each round that both made.
 create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
@@ -32,8 +32,8 @@ create or replace macro spent(k, n) as case
     else 0.6 + 0.4 * (k - 2) / (n - 2)
 end;
 
--- One row a sweep: whether its launch, or that of each shard, has ended, so that no further block
--- comes. Rows older than the column `ends_launch` count as ended.
+-- One row a sweep: whether its launch, or each shard's, has ended. Rows older than the column
+-- `ends_launch` count as ended.
 create or replace macro ended_sweeps() as table
 select
     sweep_id,
@@ -73,7 +73,7 @@ inner join records as c on [asked.sweep_id, asked.candidate_trial_id] = [c.sweep
 where b.in_turns and c.in_turns;
 
 -- The steps of `block_pairs`; a question can query each. 1. One row for each trial of a side, in
--- cells that have both sides. The flag `twin` takes A/A trials; other flags leave out the twin.
+-- cells that have both sides. Only the flag `twin` takes twins.
 create or replace macro contrast_trials(flag, from_value, to_value, of_sweep) as table
 with chosen as (
     from configured(flag, of_sweep, raced_out := true)
@@ -95,10 +95,8 @@ select
     -- a compiler that makes CUDA graphs records them in the second call
     execution in ('reduce_overhead', 'max_autotune') as records_later,
     -- trials stay small until they are paired: no lists of structs
-    list_transform(
-        cold,
-        lambda met:
-            met.first_ms + if(records_later, greatest(met.second_ms - steady_wall_ms, 0), 0)
+    list_transform(cold, lambda met:
+        met.first_ms + if(records_later, greatest(met.second_ms - steady_wall_ms, 0), 0)
     ) as first_ms,
     list_transform(cold, lambda met: met.second_ms) as second_ms,
     list_transform(cold, lambda met: array_to_string(met.shape, 'x')) as shape_names,
@@ -155,9 +153,8 @@ where [cell_id, other_settings] in (
 create or replace macro of_each_side() as [
     'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms', 'source',
     'kernels_source', 'kernels_hash', 'settings', 'first_ms', 'second_ms', 'one_time_ms',
-    'compile_ms', 'compiles',
-    'cache_entries', 'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes',
-    'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
+    'compile_ms', 'compiles', 'cache_entries', 'peak_reserved_bytes', 'peak_allocated_bytes',
+    'workspace_bytes', 'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
 ];
 
 -- 2. One row a block and set of other settings: both trials' columns `of_each_side`, null if one is
@@ -235,7 +232,7 @@ inner join reasons
 -- unpaired (one failed or is missing). A pair is doubtful if a trial shared its GPU, or both were
 -- throttled. If only one was throttled, its setting may be the cause, so to leave the pair out
 -- would choose blocks by their outcome. The blocks of one verdict have one `judged_cell`. These are
--- null: device times of two sources, `compute_cache` if the two trials met different states, and
+-- null: device times of two sources; `compute_cache` if the two trials met different states; and
 -- `choice`, the kernels of both, if unknown. Cold costs are over the shapes that both trials met.
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
@@ -380,10 +377,9 @@ with blocks as (
     from configured(null, of_sweep)
     where
         status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
-        -- a race has other first and last configs in later blocks
+        -- the first and last config of a race change from block to block
         and sweep_id not in (
-            select sweep_id
-            from records
+            select sweep_id from records
             where status = 'raced_out'
         )
     group by sweep_id, cell_id, block

@@ -1,8 +1,8 @@
 -- The verdict that is shown, in words, and the reason if there can be no effect.
 
--- Why a setting cannot have mattered; null if it could or if unknown. `benchmark`: its value, if
--- not the flag. `convolved`, `others`, `searched`: whether cuDNN ran convolutions, other operations
--- or (by its log) a search; null if unknown. `miopen`: whether MIOpen ran convolutions, on ROCm.
+-- Why a setting cannot have mattered; null if it could, or if that is unknown. `convolved`,
+-- `others`: whether cuDNN ran convolutions, other operations; `searched`: whether its log shows a
+-- search; each null if unknown. `miopen`: whether MIOpen ran convolutions, on ROCm.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
@@ -38,8 +38,8 @@ create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
 -- Whether a gate passes: the candidate is not slower by the minimum effect. The true ratio exceeds
--- `ratio_high` in 2.5% of cases at most. Thus even CPU-bound loops, whose scatter is often
--- underestimated, pass wrongly in less than 5% of cases.
+-- `ratio_high` in 2.5% of cases at most; of CPU-bound loops, whose scatter is often underestimated,
+-- less than 5% pass wrongly.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 

@@ -56,29 +56,29 @@ create or replace macro t_exceeded(p, df) as list_reduce(
 create or replace macro t_90(df) as
     if(df > 60, t_expanded(1.6448536269514722, df), t_exceeded(0.05, df));
 
--- Half the width of an interval that leaves out `share` of the usual 5%.
+-- The same for an interval that leaves out `share` of the usual 5%.
 create or replace macro t_half(df, share) as
     if(share = 1, t_95(df), t_exceeded(0.025 * share, df));
 
 -- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
--- The logarithm; null for a time of zero, which must not fail a whole question.
+-- The logarithm; null for a time of 0, of which ln would fail the whole question.
 create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- `ms`, moved so that the ratio of both sides is that of the rounds, at the same geometric mean.
--- `log` is the rounds' log ratio of this side over the other, or null.
+-- A side's time, changed so that the log ratio of this side over the other is `log`, that of their
+-- rounds, at the same geometric mean; `ms` itself if `log` is null.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
--- A side's time, over the steps that both sides made or by rounds; null if not comparable.
+-- A side's time: over the steps that both sides made, if known, else by rounds.
 create or replace macro comparable_ms(do_compare, common_ms, ms, other_ms, log) as
     if(do_compare, coalesce(common_ms, in_rounds(ms, other_ms, log)), null);
 
--- p value of a mean against a minimum effect: that its true size is no more than `least`.
+-- p value of the hypothesis that a mean's true size is at most `least`.
 create or replace macro p_of_effect(mean, se, df, least) as case
     when df is null or df < 1 or se is null then null -- greatest() would take a null for 0
     when se = 0 then if(abs(mean) > least, 0.0, 1.0)
@@ -100,7 +100,7 @@ create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
 
 -- How many more blocks would decide in four of five cases, by a test at the level of `z`, if mean
 -- and scatter are true. Within the minimum effect both ends have to pass. Null below two degrees
--- of freedom, and beyond 1,000 blocks: too near the minimum effect.
+-- of freedom and above 1,000 blocks.
 create or replace macro blocks_to_decide(
     mean, se_low, se_high, unseen_low, unseen_high, df, blocks, z, least
 ) as case
@@ -137,7 +137,7 @@ create or replace macro p_of_failures(failed, others, n) as
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
--- p value of a mean against a limit that lies `gap` from it, on the side of `se`.
+-- p value of a mean against a limit at the distance `gap`; `se` is the mean's error on that side.
 create or replace macro p_of_gap(gap, se, df) as
     if(se = 0, if(gap > 0, 0.0, 1.0), t_above(gap / se, df));
 
@@ -157,7 +157,7 @@ end;
 -- values of each clock and family go through Benjamini and Hochberg's procedure. `blocks_needed` and
 -- `blocks_alone` (as if no other cell were tested) are null unless the verdict is inconclusive.
 -- This look may spend `share` of the error. `of_cells`: number of rows of the whole plan, if there
--- are fewer so far. `too_early`: no verdict yet, the usual interval, a p value of 1.
+-- are fewer so far. If `too_early`, nothing is decided, and the interval is the usual one.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
@@ -234,7 +234,7 @@ adjusted as (
     from counted
 ),
 
--- at which level one further row would pass the procedure
+-- the level at which one further row would pass the procedure
 levelled as (
     select
         *,

@@ -43,7 +43,7 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
--- The samples of each open loop; those of other trials, most of a store, are not read.
+-- The samples of open loops; those of other trials, most of a store, are not read.
 create or replace macro open_loops() as table
 select
     [sweep_id, trial_id] as id,
@@ -51,7 +51,7 @@ select
 from records
 where loop_kind = 'open';
 
--- One row for each pair of processes, b and c, of a block: log ratios, by rounds if in turns.
+-- One row for each two processes, b and c, of a block: their log ratios, by rounds if in turns.
 -- `processes` names a table with cell, side, block, and the times wall and device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
@@ -227,9 +227,7 @@ estimates as materialized (
     left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
 ),
 
-verdicts as materialized (
-    select * from judged('estimates', min_effect, 0)
-)
+verdicts as materialized (from judged('estimates', min_effect, 0))
 
 select
     pairs.*, -- noqa: AM04
@@ -257,23 +255,17 @@ left join verdicts as device on means.cell = device.cell and device.clock = 'dev
 -- `method` is pairs for two or more common blocks, else welch. Calibration ratios, B / A, are
 -- above 1 if B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
-with trials as ( -- noqa: disable=RF01,ST07
-    select -- noqa: ST06
-        'b' as value, -- noqa: RF04
-        *
-    from of_side(a_kind, a_name)
-    inner join cell_tasks(null) using (cell_id)
-    union all by name
-    select -- noqa: ST06
-        'c' as value, -- noqa: RF04
-        *
-    from of_side(b_kind, b_name)
+with trials as ( -- noqa: disable=RF01,RF04,ST07,AL10,LT09
+    select * -- noqa: AM04
+    from (
+        from (select 'b' as value, * from of_side(a_kind, a_name))
+        union all by name
+        from (select 'c' as value, * from of_side(b_kind, b_name))
+    )
     inner join cell_tasks(null) using (cell_id)
 ),
 
-counted as materialized (
-    select * from grouped('trials')
-),
+counted as materialized (from grouped('trials')),
 
 common as (
     select

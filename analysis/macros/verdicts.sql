@@ -1,8 +1,7 @@
 -- What each cell and contrast shows, over its blocks, in steps. Steps 2 and 3 can be queried, as
 --     with pairs as (from block_pairs('benchmark', 'false', 'true', null)) from cells_of('pairs')
 
--- 2. One row for each counted block and clock (wall, device or memory): a log ratio, `observed`,
--- and what else `over_choices` takes.
+-- 2. One row for each counted block and clock (wall, device or memory), for `over_choices`.
 create or replace macro logs_by_clock(pairs) as table
 select
     judged_cell as cell,
@@ -20,8 +19,8 @@ select
 from query_table(pairs)
 where is_counted;
 
--- 3. One row a cell and set of other settings that has blocks of both sides: block counts, mean
--- times, peak memory, bits and warnings. Nothing here is tested.
+-- 3. One row a cell and set of other settings with trials of both sides: numbers of blocks, mean
+-- times, peak memory, bits and warnings.
 create or replace macro cells_of(pairs) as table
 select
     judged_cell as cell,
@@ -112,8 +111,8 @@ by_clock as materialized (from logs_by_clock('pairs')),
 cells as materialized (from cells_of('pairs')),
 
 -- 4. A mean and its error, for each cell and clock. Cells that the same sweeps measured are a
--- family; rows whose setting cannot have mattered form one of their own, so that they hide no
--- effect of the others, however many they are.
+-- family. Those whose setting cannot have mattered are a family of their own: many tests that
+-- find nothing would hide effects of the others.
 estimates as materialized (
     select
         means.*,

@@ -1,7 +1,7 @@
 -- Common claims about torch.backends.cudnn, beside the figures of a store.
 
--- Whether a figure agrees with a claim: as `holds` says; for wall time and memory, once the verdict
--- is decided. Device times, and figures without `holds`, give null. Counts of results have no test.
+-- Whether a figure agrees with a claim, as `holds` says: for wall time and memory once the verdict
+-- is decided, for other figures at once. Null for device times, and if `holds` is null.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -12,7 +12,6 @@ create or replace macro claim_outcome(measure, verdict, holds) as case
     when not holds then 'does not hold'
 end;
 
--- The columns that are a figure's own.
 create or replace macro figure_of(
     measure, verdict_of_it, baseline_value, candidate_value, value, value_low, value_high, trials
 ) as struct_pack(

@@ -22,7 +22,7 @@ places as (
     group by cell_id
 ),
 
--- in an open loop of listed shapes, most steps of a job have shapes that it met before
+-- in an open loop of listed shapes, most steps of a job have shapes met before: second calls
 timed as materialized (
     select
         blocks.*,
@@ -74,10 +74,6 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
-lengths as (
-    select unnest(of_steps) as steps
-),
-
 -- A few blocks show scatter badly, so one degree of freedom of the scatter elsewhere is added,
 -- for the ratio (in turns) and for a process's time. CPU-bound loops: 1% and 5%, others 0.3% and
 -- 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open loops:
@@ -107,7 +103,7 @@ cells as materialized (
         end as first_calls,
         greatest(job_steps - first_calls, 0) as others
     from sides
-    cross join lengths
+    cross join unnest(of_steps) as lengths (steps)
 ),
 
 costs as materialized (
@@ -228,21 +224,9 @@ logs as materialized (
     where observed is not null
 ),
 
-seen as materialized (
-    select * from over_choices('logs')
-),
+seen as materialized (from over_choices('logs')),
 
-spreads as (
-    select * from job_spreads('wholes', 'scattered', 'seen', of_runs)
-),
-
-dfs as (
-    select distinct
-        spreads.df,
-        wholes.error_share
-    from wholes
-    left join spreads on wholes.whole = spreads.whole
-),
+spreads as (from job_spreads('wholes', 'scattered', 'seen', of_runs)),
 
 -- Student's quantiles, once for each `df` and look: once for each of thousands of rows, they would
 -- take most of the time.
@@ -256,7 +240,9 @@ quantiles as materialized (
         if(error_share = 1, t_90(df), t_exceeded(0.05 * error_share, df)) as half,
         if(error_share = 1, t_90(1000), t_exceeded(0.05 * error_share, 1000)) as half_uniform,
         normal_above(0.05 * error_share) as own_z
-    from dfs
+    from wholes
+    left join spreads on wholes.whole = spreads.whole
+    group by df, error_share
 ),
 
 -- DuckDB plans a name anew wherever the same select uses it.
