@@ -14,7 +14,7 @@ SHARED = {
     "contrast": "what differs: the baseline's value → the candidate's",
     "other_settings": "settings that baseline and candidate share",
     "settings": "the config's settings",
-    "loop_kind": "closed, open, or mixed if the two loops differ and so cannot be compared",
+    "loop_kind": "closed or open; mixed if the two loops differ, which are not compared",
     "in_turns": "whether a block's processes took turns: log ratios are then medians over rounds",
     "blocks": "paired blocks: both trials ok, on one slot, in one launch, and not doubtful",
     "split_blocks": "blocks left out: their trials ran on two slots, or in two launches; "
@@ -24,8 +24,8 @@ SHARED = {
     "recorded_blocks": "blocks of which both trials are recorded, whether they count or not",
     "at_most": "most blocks that the sweep may run; null if their number was fixed",
     "block_s": "mean time of one block of the cell, seconds",
-    "blocks_needed": "further blocks that decide in four of five cases; if that is unknown, the "
-    "further blocks that make three; null above 1,000",
+    "blocks_needed": "further blocks that decide in four of five cases; if unknown, as many as are "
+    "missing to three; null above 1,000",
     "error_share": "share of the error that this look may spend; 1 if the number of blocks is fixed",
     "baseline_failed": "blocks in which the baseline's trial failed",
     "baseline_processes": "processes of the baseline",
@@ -47,7 +47,7 @@ SHARED = {
     "baseline_steady_reserved_bytes": "most that was reserved while the baseline's loop was timed",
     "baseline_results": "number of different results of the baseline, at equal inputs and weights",
     "blocks_with_same_bits": "paired blocks in which baseline and candidate computed the same bits",
-    "reproducibility": "whether the candidate's bits repeat: already (as the baseline's do), gained, "
+    "reproducibility": "whether the candidate's bits repeat: already (the baseline's do, too), gained, "
     "not gained or lost; null if either has fewer than two processes whose bits are known",
     "other_kernels_share": "share of the blocks with known kernels in which the kernels differ",
     "other_kernels_device_ratio": "device ratio over the blocks whose kernels differ",
@@ -72,12 +72,12 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: a side whose columns have the same meanings, and a text that replaces these, if any."""
+"""For each side: the side whose columns explain its own, and the text to show instead of theirs."""
 ENDS = {"low": "lower", "high": "upper"}
 
 
 def meaning(question: NamedQuery, column: str) -> str | None:
-    """Return the meaning of a column of the question's answer; None if nothing explains it."""
+    """Return what a column of the answer means; None if nothing explains it."""
     for known in (question.columns, SHARED, _stored_meanings()):
         if column in known:
             return known[column]
@@ -92,7 +92,7 @@ def meaning(question: NamedQuery, column: str) -> str | None:
 
 
 def columns_explained(question: NamedQuery) -> dict[str, str]:
-    """Return the meaning of each column of the answer; the text is empty if nothing explains it."""
+    """Return what each column of the answer means; the text is empty if nothing explains it."""
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
         names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}

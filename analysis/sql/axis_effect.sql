@@ -8,11 +8,11 @@
 --
 -- A row a config and cell of the candidate. Cells that differ in the axis never share a block, so
 -- nothing pairs their processes. Intervals and tests are Welch's, on the logarithms of the
--- processes' medians; 5% of `helps` and `hurts` may be wrong (Benjamini-Hochberg over
--- the rows). Intervals allow for drift between blocks only as far as it makes processes differ.
+-- processes' medians; 5% of `helps` and `hurts` may be wrong (Benjamini-Hochberg over the rows).
+-- Drift between blocks widens an interval only as far as it makes processes differ.
 --
--- by_choice: each choice's time / that of the side's usual choice, if times differ by min_effect
---     or more; or how common an unseen choice may be
+-- by_choice: times of a side's choices / time of its usual choice, if these differ by min_effect or
+--     more; else how common an unseen choice may be
 -- baseline_relative_l2_error, relative_l2_error: largest error of the side against float64
 -- baseline_relative_max_error, relative_max_error: the same by the largest deviation
 -- baseline_roofline_share, roofline_share: the side's share of its precision's roofline, median
@@ -28,9 +28,7 @@ with trials as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     inner join cell_tasks($axis) using (cell_id)
 ),
 
-counted as materialized (
-    select * from grouped('trials')
-),
+counted as materialized (from grouped('trials')),
 
 pairs as materialized (
     select *

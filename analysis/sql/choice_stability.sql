@@ -6,18 +6,17 @@
 --
 -- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
 -- order and grids. Kernels, conversions and logs are those of the modal choice, the most common
--- one; times are medians over processes. What ranks would do is predicted: each rank counts as one
--- more process like those measured. Few processes may miss rare choices; only the interval of
--- rank_agreement allows for these (Clopper and Pearson's). The seen_ columns are about trials over
--- several GPUs; null if each trial had one.
+-- one; times are medians over processes. What ranks would do is predicted as for so many further
+-- processes. Few processes may miss rare choices; only the interval of rank_agreement allows for
+-- these (Clopper and Pearson's). The seen_ columns, of trials over several GPUs, are else null.
 --
 -- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too low for few processes
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
 -- layout_conversion_share: share of device time in conversions; null if shapes vary
 -- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
 --     slowest of $ranks processes / mean of one, less 1
--- search_stalls: steps that wait for a search, if each rank draws sizes of its own, all equally
---     likely; null if nothing is searched, or sizes never come back
+-- search_stalls: steps that wait for a search if each rank draws its own sizes, all equally likely;
+--     null if nothing is searched, or sizes never come back
 with trials as (
     select
         *,
@@ -137,9 +136,7 @@ shown_trials as ( -- noqa: ST03
     from config_choices
 ),
 
-shown_choices as (
-    select * from choices_of('shown_trials')
-)
+shown_choices as (from choices_of('shown_trials'))
 
 select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),

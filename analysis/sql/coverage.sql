@@ -3,9 +3,9 @@
 -- none: no trial is recorded
 --
 -- A row a sweep and cell. A cell's planned trials follow from its blocks: each of its configs once.
--- In a race, a recorded trial that is neither ok nor failed was raced out.
--- A cell or block without records shows only in the sweep's own counts: in all, sweep_planned -
--- sweep_recorded trials are missing, including those of shards that have not begun.
+-- In a race, a recorded trial that is neither ok nor failed was raced out. A cell or block without
+-- records shows only in the sweep's own counts: sweep_planned - sweep_recorded trials are missing
+-- in all, also of shards that have not begun.
 -- not_begun: cells of the sweep's plan without a recorded trial; 0 for rows older than the column
 --
 -- split_blocks: complete blocks whose trials ran on different slots or in different launches

@@ -13,14 +13,14 @@
 -- claim: what was claimed
 -- contrast: what differs: the baseline's value → the candidate's; null for a bound
 -- measure: the number that the claim is about
--- holds: where the claim puts measure: above or below bound, or within 1 / bound to bound
+-- holds: how the claim bounds measure: above bound, below it, or within 1 / bound to bound
 -- bound: the claim's bound
--- assumed: what the report did not say
+-- assumed: what the report leaves open
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
 -- value_low, value_high: ends of value's interval; without a candidate, its range over processes
 -- baseline_value: the baseline's measured value: ms, bytes of memory, or a number without unit
 -- torch_then, cudnn_then, gpu_then: what the report ran on
-with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT14
+with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT09,LT14,AL10
     select
         *,
         replace(measure, '_ms', '') as number
@@ -29,19 +29,12 @@ with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT0
 ),
 
 wanted as materialized (
-    select
-        case_id,
-        'baseline' as side,
-        columns('baseline_(.*)') as "\1"
-    from claims
-    where baseline_workload is not null
-    union all
-    select
-        case_id,
-        'candidate' as side,
-        columns('candidate_(.*)') as "\1"
-    from claims
-    where candidate_workload is not null
+    from (
+        select case_id, 'baseline' as side, columns('baseline_(.*)') as "\1" from claims
+        union all
+        select case_id, 'candidate' as side, columns('candidate_(.*)') as "\1" from claims
+    )
+    where workload is not null
 ),
 
 trials as materialized (
@@ -197,9 +190,7 @@ figures as (
     group by cell, side
 ),
 
-verdicts as materialized (
-    select * from judged('estimates', $min_effect, 0)
-),
+verdicts as materialized (from judged('estimates', $min_effect, 0)),
 
 found as (
     select -- noqa: ST06

@@ -32,13 +32,7 @@ nights as (
     group by cell
 ),
 
--- each cell is a family of its own
-estimates as ( -- noqa: ST03
-    select
-        *,
-        cell as family -- noqa: RF04
-    from over_choices('logs')
-)
+estimates as (select *, cell as family from over_choices('logs')) -- noqa
 
 select -- noqa: disable=RF02,ST06
     nights.sweep_id as night, -- sweep_id of the night, or of its confirmation

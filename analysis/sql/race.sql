@@ -12,7 +12,7 @@
 --
 -- surroundings: what surrounds a step; `state` in other questions
 with out as (
-    select [cell_id, settings] as entrant
+    select [cell_id, settings]
     from records
     where status = 'raced_out' and ($sweep_id is null or sweep_id glob $sweep_id)
 )

@@ -6,7 +6,7 @@
 --
 -- A row a GPU and measure, without trials in which another process used the GPU. A GPU's peers are
 -- others of its model that ran the same software. A GPU that differs from most peers is an outlier.
--- If half of a model's GPUs are outliers, as with two that differ, the one at fault is not known.
+-- If half of a model's GPUs or more are outliers, as with two that differ, none is named slow.
 --
 -- throttled: trials that found the GPU throttled
 with speeds as (

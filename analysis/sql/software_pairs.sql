@@ -3,10 +3,9 @@
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --
--- A row a block, cell, config and metric that both softwares measured on one slot: what affected
--- both alike cancels in their ratio. A pair is left out if a trial failed, was throttled or
--- shared its GPU, or if the two ran on two slots or in two launches. In open loops, only steps
--- that both made are compared.
+-- A row a block, cell, config and metric that both softwares measured on one slot, in one launch:
+-- what affected both alike cancels in their ratio. A pair is left out if a trial failed, was
+-- throttled or shared its GPU. In open loops, only steps that both made are compared.
 --
 -- baseline, candidate: value with the other software, and with the launch's own
 -- log_ratio: ln(candidate / baseline), above 0 if the launch's own takes more

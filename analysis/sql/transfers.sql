@@ -3,11 +3,11 @@
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two GPU models or versions
 --
--- First a row for each pair of models or versions and each thing that may carry over: the share of
--- cells, with Clopper and Pearson's 95% interval. Then a row for each cell whose verdict
--- does not carry over: one side has helps, hurts, equivalent or fails, the other another of these.
--- Choices are the most common kernels and grids of a config's processes. Bits are of
--- one step's outputs and gradients, compared between versions only: GPU models draw other inputs.
+-- First a row for each two models or versions and each thing that may carry over: the share of
+-- cells, with Clopper and Pearson's 95% interval. Then a row for each cell whose verdict does not:
+-- helps, hurts, equivalent or fails on one side, another of these on the other. Choices are the
+-- most common kernels and grids of a config's processes. Bits, of one step's outputs and gradients,
+-- are compared between versions only: GPU models draw other inputs.
 --
 -- of_a, of_b: models or versions
 -- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and

@@ -5,8 +5,8 @@
 -- A row a sweep and part of its trials' time, the largest first. A trial's wait for others of its
 -- block counts as their time; one-time costs that several trials pay side by side count once.
 --
--- part: a phase of a trial, log (the untimed process after it), gap (before it), or other, such as
---     the phase in which a failed trial ended
+-- part: a phase of a trial; log, the untimed process that logs; gap, the slot's time before the
+--     trial; or other, such as the phase in which a failed trial ended
 -- median_s, total_s: median and sum over these trials
 -- overlapped_s: one_time left out, as other trials of the block paid theirs at the same time
 -- share: share of the sweep's time
