@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
+from importlib.metadata import version
 from itertools import compress, count
 from math import isclose
 from string import Template
@@ -25,6 +26,7 @@ from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure
 from cudnn_sweep.analysis.report.figures.palette import css
+from cudnn_sweep.analysis.report.kept import kept
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Row, Scalar, Sheet
@@ -129,7 +131,9 @@ def _libraries() -> str:
         import vl_convert
     except ModuleNotFoundError as error:
         raise ReportError(MISSING_EXTRA) from error
-    return vl_convert.javascript_bundle(EMBED)
+    packed = f"{version('vl-convert-python')} {EMBED}"
+    # bundling takes 3.5 s of CPU, whatever the report's size
+    return kept("charts.js", packed, lambda: vl_convert.javascript_bundle(EMBED))
 
 
 def _policy(*scripts: str) -> str:
