@@ -113,14 +113,17 @@ class Database:
         asked = load_query(question) if isinstance(question, str) else question
         return self.query(asked.sql, asked.values(values))
 
-    def hold_rows(self) -> None:
-        """Copy the rows if there are at most HELD_ROWS, for many questions; UNHELD columns become null."""
+    def hold_rows(self, asked: str = "") -> None:
+        """Copy the rows if there are at most HELD_ROWS, for many questions. UNHELD columns become null, and, if
+        `asked` is the SQL of these questions, columns that it does not name."""
 
         def copy() -> None:
             self._show_records()
             if FEW_ROWS < self._snapshot.rows <= HELD_ROWS:
-                kinds = {name: sql_type(arrow_schema().field(name).type) for name in UNHELD}
-                nulls = ", ".join(f"null::{kind} as {name}" for name, kind in kinds.items())
+                every = "\n".join([asked, *macros_in(asked).values()])
+                named = {*re.findall(r"\w+", every if asked else " ".join(arrow_schema().names))}
+                unread = [each for each in arrow_schema() if each.name not in named - {*UNHELD}]
+                nulls = ", ".join(f"null::{sql_type(each.type)} as {each.name}" for each in unread)
                 self._copy_records(f"* replace ({nulls})")
 
         self._retried(copy)

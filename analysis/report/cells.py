@@ -1,7 +1,7 @@
 """The cells of a report and their verdicts, under the shortest unique names."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -29,14 +29,12 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql with names added: `label`, its parts `line` and `place` (GPU and versions),
-    `row_label`, which omits the regime, and `grid_label`, which omits what `precision_label` has. Cells
-    that differ in input shape also have `family`, a name without the shape, and `size_label`, a name
-    with the shape but without the batch."""
+    """A row of questions/cells.sql, with names: `line` is `label` without GPU and versions (`place`), `row_label` omits
+    the regime, `grid_label` what `precision_label` has. `family` and `size_label`, of cells that differ in input shape
+    alone, omit the shape and the batch."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
-    """Return the cells with names that omit what all cells have in common (see `shared`)."""
     rows = table.to_pylist()
     for row in rows:
         row["cudnn"] = row["cudnn"] and f"cuDNN {cudnn_version(row['cudnn'])}"
@@ -63,13 +61,13 @@ def named(table: pa.Table) -> list[ReportCell]:
         columns = [row["precision"], parts.get("layout"), row["place"].replace("NVIDIA ", "")]
         row["precision_label"] = " ".join(filter(None, columns))
         row["size_label"] = row["family"] and f"{row['family']} {size}".rstrip()
-        row["size_elements"] = math.prod(map(int, filter(None, size.split("x"))))
-        row |= {"batch": int(batch), "size": size}
+        elements = math.prod(map(int, filter(None, size.split("x"))))
+        row |= {"batch": int(batch), "size": size, "size_elements": elements}
     return [ReportCell(**row) for row in rows]
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
-    """Return what all cells have in common, such as the GPU; the cells' names omit these texts."""
+    """Return what all cells have in common, such as the GPU; their names omit it."""
     columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
@@ -77,9 +75,9 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
-    """Return two labels for each verdict, with and without GPU and versions. A label has the cell's name, the
-    `other_settings` not common to all verdicts and, if verdicts differ in it, whether processes took turns.
-    In a race it has the other config instead, and the best config if several verdicts share the other."""
+    """Return two labels for each verdict, with and without GPU and versions: the cell's name, the `other_settings` in
+    which verdicts differ and, if they differ in it, whether processes took turns. In a race the other config replaces
+    these settings, with the best config if several verdicts share the other."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]
@@ -100,21 +98,18 @@ def verdict_labels(
 
 def _telling_apart(words: list[Words]) -> list[str]:
     """Return the parts of names in which cells differ; sizes only if one workload has several."""
-    differing = [
+    shapes = {(names["what"], names["input_shape"]) for names in words}
+    is_sized = len(shapes) > len({what for what, _ in shapes})
+    return [
         about
         for about in dict.fromkeys(about for names in words for about in names)
-        if len({names.get(about) for names in words}) > 1
+        if len({names.get(about) for names in words}) > 1 and (about != "input_shape" or is_sized)
     ]
-    shapes = defaultdict(set)
-    for names in words:
-        shapes[names["what"]].add(names["input_shape"])
-    several = any(len(group) > 1 for group in shapes.values())
-    return [about for about in differing if about != "input_shape" or several]
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the parts that tell environments apart, without those that follow from earlier parts.
-    `code` is such a part only if one cell ran with several versions of its code."""
+    """Return the columns that tell environments apart, without those that follow from earlier ones; `code` only if
+    one cell ran with several versions of its code."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts
@@ -127,5 +122,5 @@ def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
 
 def _joined(words: list[Words], shown: Collection[str], places: Sequence[str] = ()) -> list[str]:
     names = [[word for about, word in parts.items() if about in shown] for parts in words]
-    ends = places or [""] * len(words)
-    return [" ".join([*name, end]).rstrip() for name, end in zip(names, ends, strict=True)]
+    ends = zip(names, places or [""] * len(words), strict=True)
+    return [" ".join([*name, end]).rstrip() for name, end in ends]

@@ -1,7 +1,7 @@
-"""The content of a report, from one snapshot of a store; each of its tables answers a question."""
+"""What a report shows, from one snapshot of a store."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cudnn_sweep.analysis.engine.database import Database
-from cudnn_sweep.analysis.engine.queries import Value, parse_query
+from cudnn_sweep.analysis.engine.database import PAIRS, Database
+from cudnn_sweep.analysis.engine.queries import Value, load_query, parse_query
 from cudnn_sweep.analysis.report.cells import ReportCell, named, verdict_labels
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
@@ -19,6 +19,15 @@ from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeSha
 DIGITS = 6  # of a number in the file: more than any measurement has
 MOST_JOBS = 3000  # cells of a contrast whose jobs are computed: thrice as many take 20 s of CPU
 MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
+OWN = ("cells", "jobs", "kernels", "trials")  # questions in the folder beside
+ASKED = (
+    Verdict.question,
+    BreakEven.question,
+    TimeShare.question,
+    "sweeps",
+    "failures",
+    "environment",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,21 +35,20 @@ class JudgedCell:
     verdict: Verdict
     cell: ReportCell
     label: str
-    """Name of the cell, unique among the verdicts of the contrast."""
+    """Unique among the verdicts of the contrast."""
     line: str
     """`label` without GPU and versions: cells that differ in these alone have one line in a chart."""
     paybacks: Mapping[str, BreakEven]
-    """Break-even points, by whether the compute cache is empty or warm; none for A/A pairs."""
+    """Break-even points by state of the compute cache, empty or warm; none for A/A pairs."""
     jobs: Sequence[Mapping[str, Any]] = ()
     """Rows of questions/jobs.sql, one for each start; none for A/A pairs or beyond MOST_JOBS cells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """A contrast with the verdict of each cell, the largest gain first."""
-
     contrast: Contrast
     cells: Sequence[JudgedCell]
+    """The largest gain first."""
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -49,23 +57,26 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """The data of a report, from which its texts and charts are made."""
-
     locations: Sequence[str]
-    """The results locations as the user typed them, to be repeated in the commands shown."""
+    """As the user typed them: the commands shown repeat them."""
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
     compared: Sequence[Compared]
-    """Contrasts with their verdicts; each was measured with both configs in at least one cell."""
     time_shares: Sequence[TimeShare]
     sweeps: pa.Table
     failures: pa.Table
     environments: pa.Table
     kernels: pa.Table
-    """Convolution kernels of the cells in `trials`: processes and launches of each, by config."""
+    """Kernels of the convolutions of the cells in `trials`."""
     trials: pa.Table
-    """Up to MOST_TRIALS trials: all trials of the cells with the largest effects."""
+    """All trials of the cells with the largest effects, MOST_TRIALS at most."""
+
+
+def asked() -> str:
+    """Return the SQL of all questions that a report asks."""
+    own = (text_of(f"questions/{name}.sql") for name in OWN)
+    return "\n".join([PAIRS, *own, *(load_query(name).sql for name in ASKED)])
 
 
 def gather(
@@ -96,18 +107,20 @@ def gather(
 def _compared(
     database: Database, contrast: Contrast, min_effect: float, cells: Sequence[ReportCell]
 ) -> Compared:
-    paybacks: dict[object, dict[str, BreakEven]] = {}
-    jobs: dict[object, list[dict[str, Any]]] = {}
+    paybacks = defaultdict[object, dict[str, BreakEven]](dict)
+    jobs = defaultdict[object, list[dict[str, Any]]](list)
     values = contrast.values()
     with database.pairs_held(**values):
         verdicts = Verdict.among(database, min_effect=min_effect, **values)
         verdicts.sort(key=lambda verdict: rounded(verdict.ratio) or float("inf"))
-        for row in [] if contrast.is_twins else BreakEven.among(database, **values):
-            paybacks.setdefault(row.identity, {})[row.compute_cache] = row
+        if not contrast.is_twins:
+            for row in BreakEven.among(database, **values):
+                paybacks[row.identity][row.compute_cache] = row
         if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
             for job in _own(database, "jobs", **values).to_pylist():
-                jobs.setdefault(OfContrast(**job).identity, []).append(job)
-    by_key = {cell.key: cell for cell in cells}
+                jobs[OfContrast(**job).identity].append(job)
+    # a gate's pairs have no workload_hash, as its sides differ in it
+    by_key = {(*cell.key[:3], each): cell for cell in cells for each in (cell.key[3], None)}
     labels = verdict_labels(verdicts, by_key) if verdicts else []
     return Compared(
         contrast=contrast,
@@ -117,8 +130,8 @@ def _compared(
                 cell=by_key[verdict.key],
                 label=label,
                 line=line,
-                paybacks=paybacks.get(verdict.identity, {}),
-                jobs=jobs.get(verdict.identity, ()),
+                paybacks=paybacks[verdict.identity],
+                jobs=jobs[verdict.identity],
             )
             for verdict, (label, line) in zip(verdicts, labels, strict=True)
         ],
@@ -137,15 +150,14 @@ def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[st
 
 
 def effect(ratio: float | None) -> float:
-    """Return the size of an effect: the ratio or its inverse, whichever is larger; 0 if unknown."""
+    """Return the ratio or its inverse, whichever is larger; 0 if unknown."""
     return rounded(max(ratio, 1 / ratio)) or 0.0 if ratio else 0.0
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number with DIGITS digits, None if it is not finite. Later digits depend on how threads sum, and would
-    reorder equal rows."""
-    is_known = value is not None and math.isfinite(value)
-    return float(f"{value:.{DIGITS}g}") if is_known else None
+    """Return a number with DIGITS digits, None if it is not finite. Later digits depend on the order in which threads
+    sum, and would reorder equal rows."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 
 def _own(database: Database, name: str, **values: Value) -> pa.Table:

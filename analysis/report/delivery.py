@@ -35,17 +35,17 @@ MISSING_EXTRA = (
     "vl_convert is missing: charts need packages that are not installed; install them by "
     "pip install 'cudnn-sweep[report]', or use --format markdown or json"
 )
-NOT_SHOWN = "paybacks"  # a table of JSON alone
+NOT_SHOWN = "paybacks"  # a table in JSON alone
 LARGE = ("cells", "verdicts")  # most of a page of 100,000 trials
 SCRIPTS = ("pieces.js", "effects.js", "jobs.js", "report.js")
 FIRST_SENTENCES = 3  # sentences above the table
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
 # Characters of JSON that may end a block of HTML or a line of a script.
-ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+ENDING = re.compile("[<>&\u2028\u2029]")
 
 
 def as_html(payload: Payload) -> str:
-    """Return the report as a page. Raise ReportError if the extra `report` is not installed."""
+    """Raises ReportError if the extra `report` is not installed."""
     libraries, script = _libraries(), "\n".join(map(text_of, SCRIPTS))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
@@ -53,12 +53,12 @@ def as_html(payload: Payload) -> str:
     sheets = {**payload.tables, "jobs": replace(jobs, answered=[*map(_shortened, jobs.answered)])}
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
+    del sheets[NOT_SHOWN]
     tables = {
         name: _by_column(
-            sheet, [column for column in sheet.columns if name not in LARGE or column in named]
+            sheet, [each for each in sheet.columns if name not in LARGE or each in named]
         )
         for name, sheet in sheets.items()
-        if name != NOT_SHOWN
     }
     return Template(text_of("template.html")).substitute(
         policy=_policy(libraries, script),
@@ -70,7 +70,7 @@ def as_html(payload: Payload) -> str:
 
 
 def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
-    """Return a table by column, with each value once: few values fill thousands of rows."""
+    """Return a table by column, each value once: few values fill thousands of rows."""
     packed = [_each_once(sheet.column(name)) for name in columns]
     values, places = zip(*packed, strict=True) if packed else ((), ())
     rows = len(sheet.answered)
@@ -94,9 +94,8 @@ def _shortened(job: Row) -> Row:
         times = [*map(float, job[name].split())]
         slope = (times[-1] - times[0]) / (steps[-1] - steps[0] or 1)
         line = [times[0] + slope * (step - steps[0]) for step in steps]
-        if steps[2:] and all(
-            isclose(*pair, rel_tol=1e-5) for pair in zip(line, times, strict=True)
-        ):
+        pairs = zip(line, times, strict=True)
+        if steps[2:] and all(isclose(*pair, rel_tol=1e-5) for pair in pairs):
             ends[name] = f"{times[0]:g} {times[-1]:g}"
     return job | ends
 
@@ -106,20 +105,21 @@ def figures() -> list[Figure]:
 
 
 def as_json(payload: Payload) -> str:
-    text = json.dumps(payload, default=_fields, ensure_ascii=False, allow_nan=False, indent=1)
-    return f"{text}\n"
+    return _dumped(payload, indent=1) + "\n"
 
 
 def escaped_json(data: object) -> str:
-    """Return compact JSON, escaped so that it cannot end the script block around it."""
-    text = json.dumps(
-        data, default=_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    return text.translate(ESCAPES)
+    """Return compact JSON that cannot end the script block around it."""
+    text = _dumped(data, separators=(",", ":"))
+    return ENDING.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
+
+
+def _dumped(data: object, **looks: Any) -> str:
+    return json.dumps(data, default=_fields, ensure_ascii=False, allow_nan=False, **looks)
 
 
 def _fields(value: Any) -> dict[str, object]:
-    """Return a dataclass as a dict without copying; `asdict` would copy all numbers of all tables."""
+    """Return a dataclass's fields; `asdict` would copy all numbers of all tables."""
     if isinstance(value, Sheet):
         return {"columns": value.columns, "rows": value.rows}
     return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -1,7 +1,4 @@
-"""The tables of a report, as columns and rows of JSON values.
-
-In a row, `cell` is an index into the table `cells`, and `contrast` is an index into the contrasts.
-"""
+"""The tables of a report. In their rows `cell` and `contrast` are indexes into the cells and contrasts."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +39,7 @@ SHOWN = {
 class Sheet:
     columns: Sequence[str]
     answered: Sequence[Row]
-    """Rows whose values become JSON values when they are read, as no format shows all columns."""
+    """Values become JSON values when they are read, as no format shows all columns."""
 
     @property
     def rows(self) -> list[tuple[Scalar, ...]]:
@@ -50,7 +47,10 @@ class Sheet:
 
     def column(self, name: str) -> Sequence[Scalar]:
         values = [row[name] for row in self.answered]
-        return values if {*map(type, values)} <= PLAIN else [*map(plain, values)]
+        kinds = {*map(type, values)}
+        if kinds <= PLAIN:
+            return values
+        return [*map(rounded if kinds <= {float, type(None)} else plain, values)]
 
 
 def sheets(content: Content) -> dict[str, Sheet]:
@@ -84,7 +84,7 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 
 def plain(value: object) -> Scalar:
-    """Return a value for JSON: NaN and infinity as null, lists and other types as text."""
+    """Return a value of JSON: null for NaN and infinity, text for lists and other types."""
     if isinstance(value, float):
         return rounded(value)
     if value is None or isinstance(value, (str, int)):
@@ -92,7 +92,7 @@ def plain(value: object) -> Scalar:
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)
+        return ", ".join(map(str, value))
     return str(value)
 
 
@@ -111,14 +111,13 @@ def _cell(cell: ReportCell) -> Row:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield, for each judged cell, the columns that its rows in all tables share, and the cell."""
+    """Yield each judged cell, after the columns that its rows in all tables share."""
     for number, compared in enumerate(content.compared):
         for cell in compared.cells:
-            about = {"cell": numbers[cell.verdict.key], "contrast": number}
-            names = {"label": cell.label, "line": cell.line}
+            about = {"cell": numbers[cell.cell.key], "contrast": number}
             own_words = cell.line[len(cell.cell.line) :]  # settings, and whether in turns
-            names["grid_label"] = cell.cell.grid_label + own_words
-            yield about | names, cell
+            grid_label = cell.cell.grid_label + own_words
+            yield about | {"label": cell.label, "line": cell.line, "grid_label": grid_label}, cell
 
 
 def _verdict(about: Row, judged: JudgedCell) -> Row:

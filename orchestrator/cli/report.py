@@ -86,14 +86,14 @@ def _report(
 ) -> tuple[str, str, bool]:
     """Return the report (of A/A pairs if there are no others), a headline, and whether each sweep has ended."""
     from cudnn_sweep.analysis.report import delivery
-    from cudnn_sweep.analysis.report.content import gather
+    from cudnn_sweep.analysis.report.content import asked, gather
     from cudnn_sweep.analysis.report.payload import payload
     from cudnn_sweep.analysis.results.contrast import RACE, is_race, stored_contrasts
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     status = console_here(stderr=True).status("Report: reading the results")
     with asking(open_results(results), sweep_id) as database, status:
-        database.hold_rows()
+        database.hold_rows(asked())
         stored = stored_contrasts(database)
         contrasts = [each for each in stored if not each.is_twins] or stored
         if is_race(database):

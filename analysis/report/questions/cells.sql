@@ -1,11 +1,5 @@
 -- Which cells are stored, and how many trials has each?
-select -- noqa: ST06
-    counted.env_hash,
-    counted.software_hash,
-    counted.workload_hash,
-    named.* exclude (cell_order), -- noqa: AM04, RF02
-    counted.* exclude (cell_id, env_hash, software_hash, workload_hash) -- noqa: AM04, RF02
-from (
+with counted as (
     select
         columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']),
         'torch ' || max(torch) as torch,
@@ -20,8 +14,9 @@ from (
     from records
     where status <> 'raced_out'
     group by cell_id, env_hash, software_hash, workload_hash
-) as counted
-inner join named_cells() as named on counted.cell_id = named.cell_id
-order by
-    named.cell_order, counted.cell_id, counted.env_hash, counted.software_hash,
-    counted.workload_hash
+)
+
+select * exclude (cell_order) -- noqa: disable=AM04,RF02,ST07
+from named_cells()
+inner join counted using (cell_id)
+order by cell_order, cell_id, env_hash, software_hash, workload_hash

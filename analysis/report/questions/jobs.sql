@@ -2,15 +2,11 @@
 --
 -- A row a cell and start, as `sweep query advice` has it; lists are text, in the order of `steps`.
 with jobs as materialized (
-    select
-        *,
-        exp(log) as ratio
-    from
-        jobs_weighed(
-            $field, $baseline, $candidate,
-            [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000],
-            null, 'container', 1, null, 0.02, 0.1, $sweep_id, null
-        )
+    from jobs_weighed(
+        $field, $baseline, $candidate,
+        [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000],
+        null, 'container', 1, null, 0.02, 0.1, $sweep_id, null
+    )
 )
 
 select

@@ -291,6 +291,20 @@ def test_stages_of_a_race_that_differ_in_the_best_config_have_names_of_their_own
     }
 
 
+def test_a_gate_s_sides_are_compared_though_their_code_differs(store: Store) -> None:
+    for block in range(3):
+        base, head = make_pair(block, 10.0, 8.0 + block / 1000)
+        store.write(
+            replace(base, benchmark=False, code="base:a", workload_hash="abcdef0123456789"),
+            replace(head, benchmark=False, code="head:b", workload_hash="bcdef0123456789a"),
+        )
+    contrast = Contrast(field="code", baseline="base:a", candidate="head:b")
+    with open_database(store) as database:
+        found = payload(gather(database, [store.location], [contrast], 0.03))
+    assert _column(found, "verdicts", "ratio") == [pytest.approx(0.8, rel=1e-3)]
+    assert _column(found, "verdicts", "cell")[0] in (0, 1)
+
+
 def _column(found: Payload, table: str, name: str) -> list[object]:
     sheet: Sheet = found.tables[table]
     return [row[sheet.columns.index(name)] for row in sheet.rows]
