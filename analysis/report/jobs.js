@@ -20,7 +20,7 @@ for (const row of tables.jobs) {
   row.advice = row.advice.split("|");
   row.verdict = tables.verdicts[row.answer];
 }
-if (!tables.jobs.some((row) => row.start === job.start)) job.start = "warm";
+if (tables.jobs.length && !tables.jobs.some((row) => row.start === job.start)) job.start = "warm";
 
 // Between two computed numbers of steps, times are interpolated linearly, and intervals' relative widths by log steps.
 // If the two differ in advice, the interval decides.
@@ -101,7 +101,9 @@ function showJobs() {
   const query = element("code", {}, contrast.jobs_query.replace("STEPS", job.steps).replace("START", job.start));
   const rows = tables.jobs.filter((row) => row.start === job.start && isShown(row.verdict)).map((row) => jobAt(row, job.steps));
   const unknown = verdicts.length - rows.length;
-  fill("job-query", unknown ? `${shownNumber(unknown)} without an answer for this start. ` : "", "Exact, with reasons: ", query);
+  const isAsked = tables.jobs.some((row) => row.verdict.contrast === chosen.contrast);
+  const lacking = isAsked ? `${shownNumber(unknown)} without an answer for this start. ` : "This file has no answers for this contrast. ";
+  fill("job-query", unknown ? lacking : "", isAsked ? "Exact, with reasons: " : "To compute them: ", query);
   if (!rows.length) return fill("job-answer"), fill("job-list"), (tables.curve = []);
   const tiles = grouped(rows, (row) => row.advice).sort((one, other) => other.length - one.length);
   const list = tiles.map((some) => element("li", { class: `tile advice-${some[0].advice.replace(" ", "-")}` }, element("strong", {}, shownNumber(some.length)), ` ${some[0].advice}`));

@@ -58,24 +58,20 @@ class ComparedWords:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Payload:
-    """The texts and tables of a report, from which every format is made."""
-
     location: str
     min_effect: float
     common: Sequence[str]
     """What all cells have in common, such as the GPU."""
     axes: Sequence[str]
-    """Names of the columns that are axes of a cell."""
     nothing: str | None
-    """Reason for which the report has no answer; None if there is an answer."""
+    """Why the report has no answer; None if it has one."""
     cost: str
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
-    """Sentences about trials that failed, are missing or are not shown, and damaged files."""
+    """Sentences on trials that failed, are missing or not shown, and on damaged files."""
     warnings: Sequence[str]
-    """Sentences that count trials by warning, and sweeps whose blocks resemble each other."""
     trials_query: str
-    """Command that lists the trials of a cell; CELL stands for a cell_id."""
+    """Command that lists the trials of the cell with the cell_id CELL."""
     failures_query: str
     tables: Mapping[str, Sheet]
 
@@ -144,7 +140,6 @@ def _not_begun(content: Content) -> int:
 
 
 def sentences(compared: Compared) -> list[str]:
-    """Return sentences on failures, largest gain and loss, blocks to add and impossible effects."""
     by_verdict = defaultdict(list)
     for cell in compared.cells:
         by_verdict[cell.verdict.wall_verdict].append(cell)

@@ -96,13 +96,14 @@ function tableOf({ caption, columns: shownColumns, rows, firstCell, sorting }) {
 }
 
 function rowOf(row, columns, firstCell) {
-  const values = columns.map(({ field }, place) => {
+  const values = columns.map(({ field, title }, place) => {
     const value = row[field];
     const isInWords = field === "wall_in_words" && value; // with its blocks, or why there is none
     const text = isInWords ? `${VERDICTS[row.verdict].slice(0, 2)}${value}` : shownValue(value, field);
     if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
     const verdict = isInWords ? row.verdict : value;
-    return element("td", { class: verdict in VERDICTS ? `verdict ${verdict}` : typeof value === "number" ? "number" : "text" }, text);
+    const looks = verdict in VERDICTS ? `verdict ${verdict}` : typeof value === "number" ? "number" : "text";
+    return element("td", { class: looks, "data-title": title }, text); // a phone shows no heads of columns
   });
   return element("tr", {}, ...values);
 }

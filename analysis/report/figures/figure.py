@@ -23,13 +23,13 @@ VERDICTS = {
     "inconclusive": ("●", "inconclusive", "inconclusive", "circle"),
     "so_far_faster": ("◁", "so far faster", "less_3", "M.6,-.9L-.8,0L.6,.9L.6,.4L0,0L.6,-.4Z"),
     "so_far_slower": ("▷", "so far slower", "more_3", "M-.6,-.9L.8,0L-.6,.9L-.6,.4L0,0L-.6,-.4Z"),
-    "undecided": ("○", "not decided yet", "c8", RING),
+    "undecided": ("○", "not decided yet", "quiet", RING),
     "no_effect": ("✚", "no effect", "no_effect", "cross"),
-    "not_measured": ("–", "not measured", "c8", "stroke"),
+    "not_measured": ("–", "not measured", "quiet", "stroke"),
 }
-"""For each verdict: sign, text, name of a colour in the palette, shape of a mark."""
+"""For each verdict: sign, text, name of its colour, shape of its mark."""
 VERDICT_TEXTS = {name: f"{sign} {words}" for name, (sign, words, *_) in VERDICTS.items()}
-ROWS: Spec = {"name": "rows"}  # filled by the page: the rows that the reader's filters leave
+ROWS: Spec = {"name": "rows"}  # the page puts in the rows that pass the reader's filters
 TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
 TEXT = TITLE | {"labelColor": colour("ink"), "labelFontSize": 12}
 LINES = {name: colour("line") for name in ("gridColor", "domainColor", "tickColor")}
@@ -57,26 +57,24 @@ class Figure:
     """A chart. A report shows every Figure that a file in this folder declares."""
 
     place: int
-    """Number that orders the charts, the lowest first."""
+    """Order among the charts, the lowest first."""
     name: str
     title: str
     about: str
-    """Explanation of the chart for readers of the report."""
     table: str
-    """Name of the table, among the page's tables, that the chart draws."""
+    """Name of the page's table that the chart draws."""
     needs: Sequence[str]
-    """Fields that a row must have to be drawn."""
+    """Fields without which a row is not drawn."""
     compares: str | None = None
-    """Field in which a line needs two values at least; lines with one, or the whole chart, are left out."""
+    """Field that needs at least two values in a line; a line with one value is not drawn."""
     columns: Sequence[str]
-    """Fields that the chart's tooltip and the chart's table show."""
+    """Fields in the tooltip and in the table below the chart."""
     rows: str | None = None
-    """Field whose values have a line each and so make the chart's height; None: fixed height."""
+    """Field of which each value is a line of the chart; None: the chart's height is fixed."""
     drawing: Spec
 
 
 def drawing(*layers: Spec) -> Spec:
-    """Return a spec that draws the layers over each other, in the look that all charts share."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -87,7 +85,7 @@ def drawing(*layers: Spec) -> Spec:
 
 
 def marks(mark: Spec, transform: Sequence[Spec] = (), data: Spec = ROWS, **encoding: Any) -> Spec:
-    """Return a layer with one mark for each row of the data after `transform`."""
+    """Return a layer with a mark for each row that `transform` makes of the data."""
     return {"data": data, "transform": list(transform), "mark": mark, "encoding": encoding}
 
 
@@ -100,7 +98,6 @@ def quantity(name: str, **more: Any) -> Spec:
 
 
 def line_each(name: str, **more: Any) -> Spec:
-    """Return an axis on which each value of the field `name` has a line with a name."""
     return nominal(name, title=None, axis=ROW_AXIS, **more)
 
 
@@ -108,18 +105,21 @@ def calculate(**expressions: str) -> list[Spec]:
     return [{"calculate": text, "as": name} for name, text in expressions.items()]
 
 
+def known(*names: str) -> list[Spec]:
+    return [{"filter": f"isValid(datum.{name})"} for name in names]
+
+
 TOOLTIP: Spec = {"tooltip": nominal("label")}
 LABEL: Spec = TOOLTIP | {"description": nominal("label")}
 
 
 def dashed(**encoding: Any) -> Spec:
-    """Return a layer with one dashed grey line where `encoding` says, whatever the data are."""
     line = {"type": "rule", "color": colour("quiet"), "strokeDash": [3, 3]}
     return marks(line, data={"values": [{}]}, **encoding)
 
 
 def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
-    """Return a layer with a mark for each row, styled by verdict; a click on it shows the trials of the row's cell."""
+    """Return a layer with a mark for each row, in the colour and shape of its verdict."""
     size = {"expr": "dense ? 22 : 85"}
     mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
     looks = {"color": by_verdict("color"), "shape": by_verdict("shape")}
@@ -127,7 +127,6 @@ def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
 
 
 def log_scaled(name: str, title: str, domain: Sequence[Any] = (), **axis: Any) -> Spec:
-    """Return the encoding of a field of numbers above zero on a logarithmic scale."""
     ends = {"domain": domain} if domain else {"padding": 14}
     scale = {"type": "log", "nice": False, **ends}
     axis = {"format": "~g", "labelOverlap": "greedy", **axis}
@@ -135,7 +134,7 @@ def log_scaled(name: str, title: str, domain: Sequence[Any] = (), **axis: Any) -
 
 
 def by_verdict(channel: Literal["color", "shape"]) -> Spec:
-    """Return the encoding of the verdict as colour or shape; marks use both, for the colour-blind."""
+    """Return the encoding of the verdict; marks use both channels, for the colour-blind."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICTS)
     words = {name: words for name, (_, words, *_) in VERDICTS.items()}

@@ -21,23 +21,22 @@ BY_SIZE = {
 
 def _heat_map(x: vega.Spec, y: vega.Spec, *transform: vega.Spec, **about: Any) -> vega.Figure:
     """Return a chart with a rectangle for each `x` and `y`, coloured by ratio; its text is ratio and verdict's sign."""
-    tone = vega.calculate(
-        tone="datum.verdict === 'no_effect' ? 1 : datum.ratio"  # its ratio is noise
-    )
-    shown = vega.calculate(
-        shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]"
+    known = vega.calculate(
+        tone="datum.verdict === 'no_effect' ? 1 : datum.ratio",  # its ratio is noise
+        shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]",
     )
     rectangle = {"type": "rect", "stroke": colour("paper"), "cursor": "pointer"}
     text = {"type": "text", "color": colour("ink"), "fontSize": 11, "cursor": "pointer"}
     tones = vega.quantity("tone", scale=TONES, legend=None)
-    words = {"text": vega.nominal("shown"), **vega.TOOLTIP}
+    shown = {"text": vega.nominal("shown"), **vega.TOOLTIP}
     return vega.Figure(
         table="verdicts",
+        needs=["ratio", y["field"]],
         compares=x["field"],
         rows=y["field"],
         drawing=vega.drawing(
-            vega.marks(rectangle, [*transform, *tone], x=x, y=y, color=tones, **vega.LABEL),
-            vega.marks(text, [*transform, {"filter": "!dense"}, *shown], x=x, y=y, **words),
+            vega.marks(rectangle, [*transform, *known], x=x, y=y, color=tones, **vega.LABEL),
+            vega.marks(text, [*transform, {"filter": "!dense"}, *known], x=x, y=y, **shown),
         ),
         **about,
     )
@@ -51,7 +50,6 @@ HEAT_MAP = _heat_map(
     title="Workload by regime",
     about="The same ratios of workloads timed in several shape regimes, a column for each. Each field shows the ratio and the sign of its "
     f"verdict: {', '.join(vega.VERDICT_TEXTS.values())}. If there are many rows, fields show colours alone.",
-    needs=["ratio"],
     columns=["row_label", "regime_label", "ratio", "verdict", "label"],
 )
 PRECISION_MAP = _heat_map(
@@ -61,7 +59,6 @@ PRECISION_MAP = _heat_map(
     name="precision_map",
     title="Workload by precision",
     about="The same ratios of workloads timed in several precisions, GPUs or versions, a column for each.",
-    needs=["ratio"],
     columns=["grid_label", "precision_label", "ratio", "verdict", "label"],
 )
 BATCH_MAP = _heat_map(
@@ -73,6 +70,5 @@ BATCH_MAP = _heat_map(
     title="Size by batch",
     about="The same ratios of the workloads that were timed at several batches or sizes of input: a row "
     "for each size, a column for each batch.",
-    needs=["ratio", "size_label"],
     columns=["family", "size", "batch", "ratio", "verdict", "label"],
 )

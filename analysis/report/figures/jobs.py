@@ -17,8 +17,6 @@ AREA = {"type": "area", "opacity": 0.18, "clip": True}
 CURVE = {"type": "line", "clip": True, "point": {"size": 36, "tooltip": True}}
 RULE = {"type": "rule", "strokeWidth": 4, "opacity": 0.6, "clip": True}
 DOT = {"type": "point", "filled": True, "size": 90, "opacity": 1, "clip": True}
-BOTH_KNOWN = {"filter": "isValid(datum.crossing_low) && isValid(datum.crossing_high)"}
-KNOWN = {"filter": "isValid(datum.crossing)"}
 
 JOBS = vega.Figure(
     place=5,
@@ -37,7 +35,7 @@ JOBS = vega.Figure(
         vega.dashed(y={"datum": 1}),
         vega.marks(AREA, x=vega.quantity("steps"), **INTERVAL, **OF_CONFIG),
         vega.marks(CURVE, x=STEPS, y=RATIO, **OF_CONFIG),
-        vega.marks(RULE, [BOTH_KNOWN], **CROSSINGS, **ON_LINE),
-        vega.marks(DOT, [KNOWN], x=vega.quantity("crossing"), **ON_LINE),
+        vega.marks(RULE, vega.known("crossing_low", "crossing_high"), **CROSSINGS, **ON_LINE),
+        vega.marks(DOT, vega.known("crossing"), x=vega.quantity("crossing"), **ON_LINE),
     ),
 )

@@ -21,34 +21,26 @@ COLOURS = {
     "more_1": ("#fbdcc6", "#5a3620"),
     "more_2": ("#f5b48c", "#8a4a22"),
     "more_3": ("#ea8654", "#c2622a"),
-    "c1": ("#0b62b5", "#6db3f5"),
-    "c2": ("#c2410c", "#ff9a62"),
-    "c3": ("#1f7a4d", "#6fcf97"),
-    "c4": ("#7a3fb0", "#c39bf0"),
-    "c5": ("#8a6d1a", "#dcb95a"),
-    "c6": ("#a3123f", "#ff7fa3"),
-    "c7": ("#0f7f86", "#5fd0d6"),
-    "c8": ("#5b6470", "#a2abb6"),
+    "green": ("#1f7a4d", "#6fcf97"),
+    "purple": ("#7a3fb0", "#c39bf0"),
+    "cyan": ("#0f7f86", "#5fd0d6"),
 }
 """Colours in the light and dark theme. Colour-blind people can tell verdicts apart; `less_3` is fast, `more_3` slow."""
 
 
-def _variable(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def colour(name: str) -> str:
-    return f"var({_variable(name)})"
+    return f"var(--{name})"
 
 
 STEPS = [colour(name) for name in COLOURS if name.startswith(("less", "same", "more"))]
-CATEGORIES = [colour(f"c{n}") for n in range(1, 9)]
+CATEGORIES = [
+    *map(colour, ("helps", "hurts", "green", "purple")),
+    *map(colour, ("inconclusive", "fails", "cyan", "quiet")),
+]
 
 
 def css() -> str:
-    both = " ".join(
-        f"{_variable(name)}: light-dark({', '.join(pair)});" for name, pair in COLOURS.items()
-    )
+    both = " ".join(f"--{name}: light-dark({', '.join(pair)});" for name, pair in COLOURS.items())
     return (
         f":root {{ color-scheme: light dark; {both} }}\n"
         "@media print { :root { color-scheme: light; } }\n"
