@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.executable import execution_fault
 from cudnn_sweep.workloads.execution import EAGER
-from cudnn_sweep.workloads.precision import PRECISIONS
+from cudnn_sweep.workloads.precision import PRECISIONS, find_precision
 from cudnn_sweep.workloads.survey import Survey
 
 Change: TypeAlias = tuple[str, str]
@@ -126,11 +126,14 @@ def next_configs(
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
-    `rows` has the advice that compares each measured config with the user's own; None: no times. The first
+    `rows` has the advice that compares each measured config with the user's own; None: no times, and if the
+    user's own has none, the race is over. The first
     stage has each value alone, without those that compile. A later stage has the fastest config so far and new
     ones: all levers that help alone combined, and each config that differs from the fastest in one lever.
     A new config was not measured, and has no value that failed alone.
     """
+    if OWN in rows:
+        return []
     if not rows:
         quick = [change for change in offered if not config_of((change,)).how.compiles]
         return [OWN, *((change,) for change in quick or offered)][:MOST]
@@ -165,3 +168,12 @@ def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
     config, traits = config_of(changes), machine.workloads[cell.workload]
     device, compiler = machine.environment.device, machine.compiler
     return execution_fault(cell, config, traits, device=device, compiler=compiler)
+
+
+def fault_together(changes: Changes, options: AdviseOptions) -> str | None:
+    """Return why values that each run alone cannot run together, as `execution_fault` does for a cell."""
+    config = config_of(changes)
+    precision = find_precision(config.precision or options.precision)
+    if config.how.captured and precision.autocast == "float16" and options.direction != "inference":
+        return f"a graph cannot hold training in {precision.name}"
+    return None

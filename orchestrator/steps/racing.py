@@ -1,8 +1,9 @@
 """`sweep advise` over several levers: a chain of races, each a small sweep, and what to set in this job."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from rich.console import Console
 
@@ -47,6 +48,8 @@ from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "race"
 TIME_IS_UP = "the minutes are over"
+UNFINISHED = "some configs are not raced"
+NOT_RACED = "not raced"
 # Half of it is a process's time limit, which is part of a plan: whatever --minutes says.
 WHOLE_S = 600.0
 UNTIL = UntilDecided(until="best", at_most=12)  # blocks
@@ -72,6 +75,11 @@ class Raced(Answered):
     cut: str = ""
     """Why the race ended early; empty if nothing is left to try."""
     ways = ("yours", "this")
+
+    @property
+    def rows(self) -> dict[Changes, Advice | None]:
+        """Advice by config; None for a config that may not be set or has no time."""
+        return {**self.advices, **dict.fromkeys(self.out)}
 
     @property
     def said(self) -> str:
@@ -189,11 +197,11 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
         rows: dict[Changes, Advice | None] = {}
         for stage in range(1, MOST_STAGES + 1):
             configs = levers.next_configs(rows, changes, fault_of)
-            if not configs or OWN in rows:
+            if not configs:
                 return
             yield configs, _planned(options, machine, configs, f"{name}-{stage}")
-            found = raced(options, store, f"{name}*-[1-{stage}]")  # without a * it would be an id
-            rows = {**found.advices, **dict.fromkeys(found.out)}
+            so_far = f"{name}*-[1-{stage}]"  # without a * it would be an id
+            rows = raced(options, store, so_far).rows
 
     def is_unfinished(name: str) -> bool:
         """Return whether a stored race with this command's levers, hardware and software has trials left to run."""
@@ -227,10 +235,25 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
 
 def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
     """Return what the sweeps of a race recorded about the values that the options name. `sweeps`: a pattern."""
-    named = levers.named_changes(options)
-    by_config = {levers.changes_of(row.settings): row for row in config_trials(store, sweeps)}
-    trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
+    found = race_of(options, sweeps, config_trials(store, sweeps), rows)
+    there = {*chain(*found.rows)}
+    named = [change for change in levers.named_changes(options) if change in there]
+    left = levers.next_configs(found.rows, named, partial(levers.fault_together, options=options))
+    is_last = sweeps.replace("*", str(MOST_STAGES)) in store.sweep_ids()
+    why = NOT_RACED + f" in {MOST_STAGES} stages" * is_last
+    left_out = {levers.name_of(each): why for each in left if each not in {OWN, *found.trials}}
+    cut = UNFINISHED * bool(left_out and not is_last)
+    return replace(found, left_out=found.left_out | left_out, cut=cut)
+
+
+def race_of(
+    options: AdviseOptions, sweeps: str, configs: Iterable[ConfigTrials], rows: Iterable[Advice]
+) -> Raced:
+    """Return the answer of a race by its configs' trials, and by advice for both starts."""
+    named = levers.named_changes(options)
+    by_config = {levers.changes_of(row.settings): row for row in configs}
+    trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
     advices = {
         (row.asked, levers.changes_of(row.other_settings.partition(" beside ")[0])): row
         for row in sorted(rows, key=lambda row: row.blocks)
@@ -254,7 +277,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
         advices=asked,
         trials=trials,
         out=out,
-        left_out={levers.name_of((each,)): "not raced" for each in named if each not in there},
+        left_out={levers.name_of((each,)): NOT_RACED for each in named if each not in there},
     )
 
 

@@ -19,6 +19,7 @@ from cudnn_sweep.orchestrator.steps.racing import (
     LENGTHS,
     MOST_STAGES,
     TIME_IS_UP,
+    UNFINISHED,
     UNTIL,
     Raced,
     _refused,
@@ -52,6 +53,7 @@ def row(ms: float = 5.0, **changes: Any) -> Any:
         "baseline_ms": 10.0,
         "candidate_ms": ms,
         "step_ratio": ms / 10,
+        "step_ratio_high": ms / 10 + 0.05,
         "baseline_s": 10.0,
         "candidate_s": ms,
         "extra_start_s": 0.0,
@@ -284,7 +286,7 @@ def test_the_records_of_all_stages_are_read_together(monkeypatch: pytest.MonkeyP
     ]
     monkeypatch.setattr(racing, "config_trials", lambda *_: of_configs)
     monkeypatch.setattr(Advice, "of", lambda *_, **__: rows)
-    answer = raced(replace(OPTIONS, levers="benchmark,layout"), Mock(), "race-1-*")
+    answer = raced(replace(OPTIONS, levers="benchmark,layout"), MagicMock(), "race-1-*")
     assert answer.best == LAST
     assert answer.advices == {LAST: rows[0]}
     assert (answer.advice, answer.other) == (rows[0], rows[2])
@@ -301,7 +303,7 @@ def test_a_value_raced_beside_other_levers_alone_is_left_out(
     monkeypatch.setattr(racing, "config_trials", lambda *_: of_configs)
     rows = [row(5.0, other_settings="execution=cuda_graph")]
     monkeypatch.setattr(Advice, "of", lambda *_, **__: rows)
-    answer = raced(replace(OPTIONS, levers="execution"), Mock(), "race-1-*")
+    answer = raced(replace(OPTIONS, levers="execution"), MagicMock(), "race-1-*")
     assert answer.left_out == {"compile": "not raced", "reduce_overhead": "not raced"}
 
 
@@ -340,14 +342,12 @@ class Stages:
         left_s: float = 10_000.0,
         complete: Callable[[int], bool] = lambda _: True,
         stopped: str | None = None,
-        own_fails: bool = False,
         kept: Mapping[str, str] | None = None,
     ) -> None:
         """`stored`: ids of the stored sweeps; `kept`: what is said of some, instead of that they are complete."""
         self.ran: list[str] = []
         self.said: list[str] = []
         self._stages, self._complete, self._stopped = stages, complete, stopped
-        self._own_fails = own_fails
         names = list(dict.fromkeys(sweep_id.rpartition("-")[0] for sweep_id in stored))
         states = [SimpleNamespace(sweep_id=sweep_id, plan_hash="plan") for sweep_id in stored]
         told = kept or {}
@@ -387,7 +387,7 @@ class Stages:
             return found(sweep_id=sweeps)
         stage = int(sweeps[-2])
         rows: dict[Changes, Any] = {(("layout", str(n)),): row() for n in range(stage)}
-        return found(OWN, rows, out={OWN: "fails"} if self._own_fails else {})
+        return found(OWN, rows)
 
     def _run(self, planned: Any, *_: Any) -> Any:
         self.ran.append(planned.request.options.sweep_id)
@@ -409,10 +409,43 @@ def test_a_race_has_at_most_nine_stages(monkeypatch: pytest.MonkeyPatch) -> None
     assert stages.ran == [f"new-{number}" for number in range(1, MOST_STAGES + 1)]
 
 
-def test_a_race_ends_if_the_users_own_config_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = Stages(monkeypatch, 3, own_fails=True)
-    stages.race()
-    assert stages.ran == ["new-1"]
+def stored_race_of(
+    monkeypatch: pytest.MonkeyPatch, settings: Sequence[str], stages: int, **options: Any
+) -> Raced:
+    """Return the answer of a stored race in which the steps of each of `settings` took half as long."""
+    monkeypatch.setattr(racing, "config_trials", lambda *_: [trials(each) for each in settings])
+    advice = [row(other_settings=each) for each in settings if each]
+    monkeypatch.setattr(Advice, "of", lambda *_, **__: advice)
+    store = Mock(sweep_ids=lambda: [f"race-{number}" for number in range(1, stages + 1)])
+    return raced(replace(OPTIONS, **options), store, "race-*")
+
+
+@pytest.mark.parametrize(
+    ("stages", "why", "cut"),
+    [(2, "not raced", UNFINISHED), (MOST_STAGES, f"not raced in {MOST_STAGES} stages", "")],
+)
+def test_an_answer_names_the_configs_that_a_race_did_not_reach(
+    monkeypatch: pytest.MonkeyPatch, stages: int, why: str, cut: str
+) -> None:
+    settings = ["", "layout=channels_last", "execution=cuda_graph"]
+    answer = stored_race_of(monkeypatch, settings, stages, levers="layout,execution")
+    assert answer.left_out["cuda_graph + channels_last"] == why
+    assert answer.cut == cut
+    settings += ["execution=cuda_graph layout=channels_last"]
+    whole = stored_race_of(monkeypatch, settings, stages, levers="layout,execution")
+    assert (whole.left_out, whole.cut) == (
+        {"compile": "not raced", "reduce_overhead": "not raced"},
+        "",
+    )
+
+
+def test_a_stored_race_misses_no_config_that_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ["", "execution=cuda_graph", "precision=amp_fp16"]
+    asked = {"levers": "execution", "allow": "amp_fp16"}
+    together = "cuda_graph + amp_fp16"
+    assert together not in stored_race_of(monkeypatch, settings, 1, **asked).left_out
+    inference = stored_race_of(monkeypatch, settings, 1, **asked, direction="inference")
+    assert inference.left_out[together] == "not raced"
 
 
 @pytest.mark.parametrize(

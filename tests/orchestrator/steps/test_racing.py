@@ -128,6 +128,7 @@ def test_the_race_is_over_once_no_neighbour_of_the_best_is_left() -> None:
     }
     assert next_configs(rows, OFFERED) == [OWN, COMPILE]
     assert next_configs(rows | {COMPILE: advised(14, high=1.5)}, OFFERED) == []
+    assert next_configs(rows | {OWN: None}, OFFERED) == [], "the user's own config fails"
 
 
 def test_a_config_and_its_changes_are_one_another() -> None:
