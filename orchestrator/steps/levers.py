@@ -1,8 +1,9 @@
 """Levers: the settings that `sweep advise` races, the configs of each stage, and the lines to paste."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cudnn_sweep.analysis.engine.settings import besides_usual
 from cudnn_sweep.analysis.results.advice import Advice
@@ -23,6 +24,7 @@ FaultOf: TypeAlias = Callable[[Changes], str | None]
 OWN: Changes = ()
 BENCHMARK: Changes = (("benchmark", "true"),)
 MOST = 6  # configs of a stage
+OF_STEP = ("layout", "precision")  # levers that are options of a step, too
 CHANNELS_LAST = {4: "torch.channels_last", 5: "torch.channels_last_3d"}
 
 GRAPH = """\
@@ -72,6 +74,13 @@ def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[
         lines.insert(0, "# batch stands for each of the model's inputs")
     is_inference = options.direction == "inference"
     return [line for line in lines if not (is_inference and line.startswith("optimizer."))]
+
+
+def freeze_command(changes: Changes, options: AdviseOptions) -> str:
+    """Return the `sweep freeze` that searches under these changes, as far as they are of a step."""
+    of_step: dict[str, Any] = {lever: text for lever, text in changes if lever in OF_STEP}
+    step = replace(options, levers=None, allow=None, same_bits=False, **of_step)
+    return step.command("freeze")
 
 
 def config_of(changes: Changes) -> Config:

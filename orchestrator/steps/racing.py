@@ -34,7 +34,7 @@ from cudnn_sweep.orchestrator.planning.sweep_selection import differs, lacks, ne
 from cudnn_sweep.orchestrator.running.run_sweep import Place, run_sweep
 from cudnn_sweep.orchestrator.steps import levers
 from cudnn_sweep.orchestrator.steps.advice_text import Answered
-from cudnn_sweep.orchestrator.steps.levers import OWN, Changes
+from cudnn_sweep.orchestrator.steps.levers import BENCHMARK, OWN, Changes
 from cudnn_sweep.orchestrator.steps.one_step import (
     left_of_minutes_s,
     plan_step,
@@ -93,6 +93,19 @@ class Raced(Answered):
         return dict(self.best)
 
     @property
+    def search_s(self) -> float | None:
+        """Seconds that the config's search adds to a start; None without one, or if a job would hardly notice."""
+        without = tuple(change for change in self.best if change not in BENCHMARK)
+        row, rest = self.advice, self.advices.get(without)
+        if row is None or without == self.best or (without and rest is None):
+            return None
+        if levers.config_of(self.best).how.compiles:  # a compiler chooses by itself
+            return None
+        least_s = row.extra_start_s_low - (rest.extra_start_s_high if rest else 0)
+        is_much = least_s > (LITTLE - 1) * row.candidate_s
+        return row.extra_start_s - (rest.extra_start_s if rest else 0) if is_much else None
+
+    @property
     def lines(self) -> list[str]:
         dimensions = next((row.input_shape.count("x") + 1 for row in self.advices.values()), 0)
         return levers.lines_of(self.best, dimensions, self.options)
@@ -120,6 +133,9 @@ class Raced(Answered):
             if self.advice.baseline_results:
                 same = "the same as" if _keeps_bits(self.advice) else "other than"
                 yield "Bits", f"{same} your config's"
+        if self.search_s:
+            kept = "`sweep freeze` keeps its choice for starts without it, if rules can"
+            yield "Search", f"{clock(self.search_s)} of each start; {kept}"
         this = self.trials.get(self.best)
         if own and this and this is not own and None not in (this.l2_error, own.l2_error):
             errors = f"{number(this.l2_error)} instead of {number(own.l2_error)}"
@@ -164,6 +180,8 @@ class Raced(Answered):
             typed = self.options.minutes
             minutes = f" --minutes {typed:g}" if typed else ""
             yield "Resume", self.options.command() + minutes
+        if self.search_s:
+            yield "Without the search", levers.freeze_command(self.best, self.options)
         yield "Without measuring again", self.options.again
 
     def values(self) -> dict[str, object]:
@@ -185,7 +203,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     An unfinished race of this step resumes from its stored stages.
     """
     store = open_store(options.location)
-    cell = _planned(options, machine, [OWN, levers.BENCHMARK]).chosen.trials[0].cell
+    cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
     fault_of = partial(levers.fault_of, cell=cell, machine=machine)
     changes, left_out = levers.offered(options, fault_of)
     limit = f"{options.limit_minutes:g} minutes"

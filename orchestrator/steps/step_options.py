@@ -187,9 +187,9 @@ class AdviseOptions(_Answer, StepOptions, _Job):
             runs=self.runs,
         )
 
-    def command(self) -> str:
-        """Return the command that asks the same again, as text for a shell."""
-        return shlex.join([self.program, self.kind, *self._words()])
+    def command(self, kind: str | None = None) -> str:
+        """Return the command that asks the same again, or `kind` with its options, as text for a shell."""
+        return shlex.join([self.program, kind or self.kind, *self._words()])
 
     @property
     def again(self) -> str:

@@ -204,6 +204,36 @@ def test_a_cut_race_is_resumed_with_its_minutes() -> None:
     assert dict(timed.commands())["Resume"] == f"{OPTIONS.command()} --minutes 5"
 
 
+@pytest.mark.parametrize(
+    ("best", "of_row", "without", "seconds"),
+    [
+        (BENCHMARK, {}, None, 4.0),
+        (BENCHMARK, {"extra_start_s_low": 0.02}, None, None),
+        (BOTH, {}, row(extra_start_s=1.0, extra_start_s_high=1.5), 3.0),
+        (BOTH, {}, row(extra_start_s=1.0, extra_start_s_high=2.99), None),
+        (BOTH, {}, None, None),
+        (LAST, {}, row(extra_start_s=1.0, extra_start_s_high=1.5), None),
+        ((*BENCHMARK, ("execution", "compile")), {}, None, None),
+    ],
+)
+def test_a_search_that_a_job_notices_is_named_with_the_command_that_keeps_its_choice(
+    monkeypatch: pytest.MonkeyPatch,
+    best: Changes,
+    of_row: dict[str, Any],
+    without: Any,
+    seconds: float | None,
+) -> None:
+    """The job takes 5 s; a search counts from 25 ms on."""
+    monkeypatch.setattr(Raced, "facts_of", lambda *_: iter(()))
+    advices = {best: row(extra_start_s=4.0, **{"extra_start_s_low": 3.0} | of_row)}
+    answer = found(best, advices | ({LAST: without} if without and best != LAST else {}))
+    assert answer.search_s == seconds
+    assert ("Search" in dict(answer.facts())) == (seconds is not None)
+    layout = " --layout channels_last" * (best == BOTH)
+    command = f"{OPTIONS.program} freeze {OPTIONS.workload}{layout}"
+    assert dict(answer.commands()).get("Without the search") == (command if seconds else None)
+
+
 def test_values_have_each_config_with_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Answered, "values", lambda _: {})
     values = found(out={LAST: "other bits", BENCHMARK: "fails"}, l2_errors={LAST: 1.0}).values()
