@@ -116,7 +116,7 @@ class Kept:
     cannot: Sequence[str] = ()
     """Operations that cannot keep their fastest cuDNN plan."""
     operations: int | None = None
-    """Number of all operations; None if this command made no search."""
+    """None if this command made no search."""
 
     @property
     def gains(self) -> bool:
@@ -126,7 +126,6 @@ class Kept:
 
     @property
     def step(self) -> str:
-        """Text on a step's time with the kept choice, and the number of blocks."""
         row = self.measured
         ends = interval(row.frozen_ratio_low, row.frozen_ratio_high)
         taken = f"{ratio(row.frozen_ratio)} of the time with benchmark off{ends}"
@@ -134,8 +133,7 @@ class Kept:
 
     @property
     def lines(self) -> list[str]:
-        """Return the lines to paste: into a shell, and into the program."""
-        return [
+        return [  # into a shell, into the program
             f"export CUDNN_ERRATA_JSON_FILE={shlex.quote(os.path.abspath(self.file))}",
             "torch.backends.cudnn.benchmark = False",
         ]
@@ -153,17 +151,12 @@ class Answered:
     """Advice for the other start: warm instead of container, or the reverse."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
-    """Predictions for off, on and frozen, if a number of ranks was requested."""
     kept: Kept | None = None
-    """The kept choice of kernels; None if none was compared."""
     times_ms: Sequence[float] = ()
-    """Time of a step in each process."""
     failures: Sequence[tuple[str, str]] = ()
     """Status and message of each trial that failed."""
     warnings: Sequence[WarningName] = ()
-    """What was wrong with the model or its inputs."""
     ways: ClassVar[tuple[str, str]] = ("off", "on")
-    """Words for what the advice compares."""
 
     @classmethod
     def of(
@@ -208,7 +201,7 @@ class Answered:
 
     @property
     def lines(self) -> list[str]:
-        if self.keeps and self.kept is not None:
+        if self.kept and self.keeps:
             return self.kept.lines
         return ["torch.backends.cudnn.benchmark = True"] if self.setting == "on" else []
 
@@ -229,16 +222,16 @@ class Answered:
         kept, advice = self.kept, self.advice
         if advice is None:
             return "Undecided: this step was not measured on a GPU."
-        file = "" if kept is None else os.path.basename(kept.file)
+        file = os.path.basename(kept.file) if kept else ""
         if self.keeps:
             return f"Keep the choice: leave benchmark off, with {file}."
         if advice.advice == UNDECIDED:
-            text, undecided = HEADLINES[UNDECIDED], advice
-            if kept is not None and kept.advice.advice == UNDECIDED:
-                undecided = kept.advice
-                so_far = f"{ratio(undecided.step_ratio)} of the time with benchmark off"
+            text = HEADLINES[UNDECIDED]
+            if kept and kept.advice.advice == UNDECIDED:
+                advice = kept.advice
+                so_far = f"{ratio(advice.step_ratio)} of the time with benchmark off"
                 text = f"Undecided. So far a step with {file} takes {so_far}."
-            return f"{text} {minutes_needed(undecided.minutes_needed)}".rstrip()
+            return f"{text} {minutes_needed(advice.minutes_needed)}".rstrip()
         if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
             return "It does not fit, with benchmark on or off."
         if advice.advice == FAILS and advice.setting == "on":
@@ -246,7 +239,7 @@ class Answered:
         return HEADLINES[advice.advice]
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield facts of a step that runs: each a label and a text; an empty label continues the fact before."""
+        """Yield labels and texts; an empty label continues the fact before."""
         if self.advice is None or self.advice.no_effect_reason == "no_cuda":
             ends = f"{milliseconds(min(self.times_ms))} to {milliseconds(max(self.times_ms))}"
             here = f"on this CPU ({len(self.times_ms)} processes, {ends})"
@@ -259,9 +252,9 @@ class Answered:
         for place, kernel in enumerate(self.kernels[:KERNELS_SHOWN]):
             name = kernel.kernel[:NAME_SHOWN] + "..." * (len(kernel.kernel) > NAME_SHOWN)
             times = f"{kernel.baseline} times per step with off, {kernel.candidate} with on"
-            yield "Kernels" if place == 0 else "", f"{kernel.operation}: {name} {times}"
-        if len(self.kernels) > KERNELS_SHOWN:
-            yield "", f"further kernels that differ: {len(self.kernels) - KERNELS_SHOWN}"
+            yield "" if place else "Kernels", f"{kernel.operation}: {name} {times}"
+        if more := self.kernels[KERNELS_SHOWN:]:
+            yield "", f"further kernels that differ: {len(more)}"
 
     def facts_of(self, advice: Advice) -> Iterator[tuple[str, str]]:
         (off, on), start = self.ways, STARTS[advice.start]

@@ -40,6 +40,7 @@ ONLY_IN_A_RACE = (
     "allowed only if several levers are raced, not with --levers benchmark, --freeze, --ranks, "
     "--measure-ranks or --reference"
 )
+STORED_ANSWERS = "No GPU here, so nothing is measured: this is a stored measurement in {}."
 TIMED_ON_CPU = (
     "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
 )
@@ -74,8 +75,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
         gpu, minutes = machine.environment.gpu, f"{options.limit_minutes:g} minutes"
         say(console, f"Measuring on {gpu} with benchmark off and on, for at most {minutes}.")
     elif stored := _stored(options, on_gpu=True):
-        where = f"this is a stored measurement in {options.location}"
-        say(console, f"No GPU here, so nothing is measured: {where}.")
+        say(console, STORED_ANSWERS.format(options.location))
         return answer_of(stored)
     else:
         say(console, TIMED_ON_CPU)
@@ -95,7 +95,6 @@ def kept_rules(file: str) -> str:
 
 
 def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
-    """Return what the newest race or sweep of this step recorded (if `on_gpu`, on a GPU); None if there is none."""
     if options.races and (found := stored_race(options)):
         return found
     store = open_store(options.location)
@@ -162,16 +161,12 @@ def answered_of(options: AdviseOptions, store: Store, sweep_id: str) -> Answered
 def kept_choice(
     options: AdviseOptions, store: Store, sweep_id: str, file: str, errata: str
 ) -> Kept | None:
-    """Return the stored results of a kept choice; None if the sweep has none."""
     contrast = {"field": "errata", "baseline": "null", "candidate": as_text(errata)}
     rows = Advice.of(store, sweep_id, **contrast, **options.job.values())
     measured = [freeze for freeze in Freeze.of(store, sweep_id) if freeze.errata == errata]
     advice = _with_most_blocks(rows)
-    if advice is None or not measured:
-        return None
-    return Kept(file=file, advice=advice, measured=measured[0])
+    return Kept(file=file, advice=advice, measured=measured[0]) if advice and measured else None
 
 
 def _with_most_blocks(rows: Sequence[Advice]) -> Advice | None:
-    """Find the row with most blocks among rows for the requested start (container or warm)."""
     return max((row for row in rows if row.asked), key=lambda row: row.blocks, default=None)

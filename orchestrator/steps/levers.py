@@ -135,11 +135,11 @@ def next_configs(
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
-    `rows` has the advice that compares each measured config with the user's own; None: no times, and if the
-    user's own has none, the race is over. The first
-    stage has each value alone, without those that compile. A later stage has the fastest config so far and new
-    ones: all levers that help alone combined, and each config that differs from the fastest in one lever.
-    A new config was not measured, and has no value that failed alone.
+    `rows` has the advice that compares each measured config with the user's own; None: no times. The user's own
+    is among `rows` only if it has none, which ends the race. The first stage has each value alone, without those
+    that compile. A later stage has the fastest config so far and new ones: all levers that help alone combined,
+    and each config that differs from the fastest in one lever. A new config was not measured, and has no value
+    that failed alone.
     """
     if OWN in rows:
         return []

@@ -120,7 +120,6 @@ def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, Suite
 
 
 def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Survey) -> Planned:
-    """Plan one block of each chosen cell, without a time limit. Raises SpecError."""
     if options.workload in machine.workloads:
         check_step(options, machine)
     request = SweepRequest(
@@ -220,7 +219,6 @@ def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
 
 
 def blocks_minutes(left_s: float) -> float:
-    """Return the minutes for blocks if the command has `left_s` seconds left."""
     return max(left_s - START_AND_END_S, LEAST_S) / 60
 
 

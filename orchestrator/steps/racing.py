@@ -66,12 +66,10 @@ class Raced(Answered):
     best: Changes
     """The config to set. `advice` compares it with the user's own; None if both are the same."""
     advices: Mapping[Changes, Advice]
-    """Advice on each config that has times."""
     trials: Mapping[Changes, ConfigTrials]
     out: Mapping[Changes, str]
     """Why a config may not be set, or has no time."""
     left_out: Mapping[str, str]
-    """Why a value was not raced."""
     cut: str = ""
     """Why the race ended early; empty if nothing is left to try."""
     ways = ("yours", "this")
@@ -147,7 +145,6 @@ class Raced(Answered):
             yield "Cut", f"{self.cut}; the same command resumes the race"
 
     def tables(self) -> Iterator[Section]:
-        """Yield tables: the best config; all configs, sorted by the job's time; jobs of other lengths."""
         yield from super().tables()
         if not self.advices:
             return
@@ -211,7 +208,6 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
     say(console, f"Racing {', '.join(names)} on {machine.environment.gpu}, for at most {limit}.")
 
     def stages(name: str) -> Iterator[tuple[Sequence[Changes], Planned]]:
-        """Yield each stage's configs and plan, which follow from the results of earlier stages."""
         rows: dict[Changes, Advice | None] = {}
         for stage in range(1, MOST_STAGES + 1):
             configs = levers.next_configs(rows, changes, fault_of)
@@ -262,7 +258,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
     why = NOT_RACED + f" in {MOST_STAGES} stages" * is_last
     left_out = {levers.name_of(each): why for each in left if each not in {OWN, *found.trials}}
     cut = UNFINISHED * bool(left_out and not is_last)
-    return replace(found, left_out=found.left_out | left_out, cut=cut)
+    return replace(found, left_out={**found.left_out, **left_out}, cut=cut)
 
 
 def race_of(
