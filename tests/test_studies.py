@@ -14,6 +14,7 @@ from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.store.store import open_store
 from tests.conftest import ROOT
 from tests.studies import june
+from tests.studies import race as races
 from tests.studies.nights import nights
 from tests.studies.parts import detection_figures, night_choices, night_words, realities, replaying
 from tests.studies.parts.generated import write_generated
@@ -81,6 +82,42 @@ def test_replays_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> N
         replay(results=STORED, replays=5)
     with pytest.raises(QueryError, match="found 0 sweeps, and 0 cells with a verdict by times"):
         replay(results=STORED, sweep_id="no-such-*")
+
+
+def test_a_step_that_waits_for_the_cpu_is_made_faster_by_a_graph() -> None:
+    kinds = {kind.name: kind for kind in races.KINDS}
+    of_graphs = [("execution", "cuda_graph") in changes for changes in races.CONFIGS]
+    made = races.Races([kinds["CPU-bound"], kinds["CPU-bound, all equal"]], seed=1)
+    assert of_graphs[made.job_s[0].argmin()]
+    assert np.ptp(made.job_s[1]) == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)  # 100 s alone
+def test_races_name_what_is_within_1_percent_of_the_best(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clear = next(kind for kind in races.KINDS if kind.name == "CPU-bound")
+    monkeypatch.setattr(races, "KINDS", [clear])
+    races.race(races=2)
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(clear.name))
+    assert row.split()[1] == "100.0%"
+    monkeypatch.setattr(races, "GAIN", -1.0)
+    monkeypatch.setattr(races.Races, "run", lambda *_: None)
+    found = races.Found(
+        loss=0.0,
+        sets=True,
+        sets_by_means=True,
+        is_faster=True,
+        is_held=True,
+        stages=1,
+        plain=4,
+        compiled=0,
+    )
+    monkeypatch.setattr(races.Races, "found", lambda *_: found)
+    with pytest.raises(typer.Exit) as ended:
+        races.race(races=100)
+    assert ended.value.exit_code == 1
 
 
 @pytest.mark.long
