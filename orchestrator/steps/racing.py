@@ -95,13 +95,14 @@ class Raced(Answered):
         """Seconds that the config's search adds to a start; None without one, or if a job would hardly notice."""
         without = tuple(change for change in self.best if change not in BENCHMARK)
         row, rest = self.advice, self.advices.get(without)
-        if row is None or without == self.best or (without and rest is None):
+        compiles = levers.config_of(self.best).how.compiles  # a compiler chooses by itself
+        if row is None or self.said == UNDECIDED or compiles or without == self.best:
             return None
-        if levers.config_of(self.best).how.compiles:  # a compiler chooses by itself
+        if without and rest is None:
             return None
-        least_s = row.extra_start_s_low - (rest.extra_start_s_high if rest else 0)
-        is_much = least_s > (LITTLE - 1) * row.candidate_s
-        return row.extra_start_s - (rest.extra_start_s if rest else 0) if is_much else None
+        rest_s, most_s = (rest.extra_start_s, rest.extra_start_s_high) if rest else (0.0, 0.0)
+        is_noticed = row.extra_start_s_low - most_s > (LITTLE - 1) * row.candidate_s
+        return row.extra_start_s - rest_s if is_noticed else None
 
     @property
     def lines(self) -> list[str]:
@@ -189,7 +190,7 @@ class Raced(Answered):
                 "l2_error": self.trials[changes].l2_error,
                 "failure": None if changes in self.advices else self.out[changes],
             }
-            for changes in {**self.advices, **self.out}
+            for changes in self.rows
         ]
         return {**super().values(), "configs": configs, "left_out": self.left_out, "cut": self.cut}
 

@@ -209,6 +209,7 @@ def test_a_cut_race_is_resumed_with_its_minutes() -> None:
     [
         (BENCHMARK, {}, None, 4.0),
         (BENCHMARK, {"extra_start_s_low": 0.02}, None, None),
+        (BENCHMARK, {"ratio_high": 1.1}, None, None),
         (BOTH, {}, row(extra_start_s=1.0, extra_start_s_high=1.5), 3.0),
         (BOTH, {}, row(extra_start_s=1.0, extra_start_s_high=2.99), None),
         (BOTH, {}, None, None),
