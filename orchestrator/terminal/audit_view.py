@@ -15,6 +15,7 @@ NOT_SEEN = (
     "An audit does not see: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
+ALL = 0.97  # share of a loop beside which nothing is worth naming
 NO_MODEL = "No call of a torch.nn.Module with a convolution was seen."
 NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
 
@@ -61,10 +62,11 @@ def loop_text(findings: Findings) -> str | None:
     loop = findings.gpu_loop
     if loop is None:
         return None
+    share = loop.work_ms / loop.loop_ms
+    rest = " The rest is outside of them: data loading, copies, `.item()`, other Python."
     return (
-        f"Model, backward pass and optimiser take at most {percent(loop.work_ms / loop.loop_ms)} of the loop's time "
-        f"on the GPU ({loop.steps:,} steps of {number(loop.loop_ms / loop.steps)} ms). The rest is outside of them: "
-        "data loading, copies, `.item()`, other Python."
+        f"Model, backward pass and optimiser take at most {percent(share)} of the loop's time "
+        f"on the GPU ({loop.steps:,} steps of {number(loop.loop_ms / loop.steps)} ms).{rest * (share < ALL)}"
     )
 
 

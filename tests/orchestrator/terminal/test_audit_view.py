@@ -58,7 +58,14 @@ def test_share_of_the_loop_is_shown_if_it_was_timed() -> None:
     assert loop_text(FINDINGS) is None
     text = loop_text(replace(FINDINGS, gpu_loop=GpuLoop(steps=1200, work_ms=3.6e4, loop_ms=1.2e5)))
     assert text is not None
-    assert "take at most 30% of the loop's time on the GPU (1,200 steps of 100 ms)." in text
+    assert (
+        "take at most 30% of the loop's time on the GPU (1,200 steps of 100 ms). The rest is"
+        in text
+    )
+    busy = loop_text(replace(FINDINGS, gpu_loop=GpuLoop(steps=600, work_ms=995.0, loop_ms=1e3)))
+    assert busy and busy.endswith(
+        "at most 100% of the loop's time on the GPU (600 steps of 1.67 ms)."
+    )
 
 
 def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
