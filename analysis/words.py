@@ -22,12 +22,12 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return a value as `number` formats it, but all digits of a whole float."""
+    """Return a value as `number` formats it, but a whole number with all digits, float or int."""
     return number(int(value) if value == int(value) else value)
 
 
 def given(value: float) -> str:
-    """Return a value as a person types it: up to four significant digits; whole numbers from 1000 on."""
+    """Return a value with up to four significant digits; from 1000 on, as a rounded `1,234`."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
@@ -56,8 +56,9 @@ def percent(share: float, decimals: int = 0, sign: str = "") -> str:
 
 
 def change(value: float, low: float | None, high: float | None, of: str = "") -> str:
-    """Return a ratio with its 95% interval in words: `12.0% less (...)`, `3.10 times as much (...)`; with
-    `of=" time"`: `12.0% less time`, `3.10 times the time`, `2.50 times as fast`.
+    """Return a ratio in words, with its 95% interval: `12.0% less (...)`, `3.10 times as much
+    (...)`. If `of` is " time", it is `12.0% less time`, `3.10 times the time` or `2.50 times as
+    fast`.
     """
     ends = [end for end in (low, high) if end]
     if 1 / TWICE < value and round(value, 2) < TWICE:

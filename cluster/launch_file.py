@@ -1,7 +1,8 @@
 """Reads the file that `sweep launch` takes: a Ray cluster-launcher file.
 
-The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The rest is read as Ray
-reads it (PyYAML, YAML 1.1: `off` is false) and checked by Ray's validator. A file without `provider` has no such rest.
+The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The
+rest is read as Ray reads it (PyYAML, YAML 1.1: `off` is false) and checked by Ray's validator. A
+file without `provider` describes no cluster: beside `metadata` it may have `cluster_name` alone.
 """
 
 import json

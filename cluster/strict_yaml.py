@@ -3,8 +3,8 @@
 `on`, `no` and `2026-01-01` are text, which YAML 1.1 reads as truth values and a date. `0x3` is text, too: as a padding
 it is two sizes. No tag makes an object, no key may occur twice, and aliases cannot make a small file huge.
 
-Types of a model are strict: neither `no` passes as a truth value nor the number 2.10 as a version. An unknown key is a
-mistake, even if the model is configured to ignore it.
+Types of a model are strict: `no` is not a truth value, and the number 2.10 is not a version. An
+unknown key is a mistake, even if the model is configured to ignore it.
 """
 
 import json
@@ -87,7 +87,7 @@ class Document:
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Violations of strict YAML by key path; `part` raises for those in the part that it returns."""
+    """Violations of strict YAML by key path. `part` raises for any at, above or below its path."""
 
     def line(self, at: KeyPath) -> int:
         """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
@@ -233,7 +233,10 @@ def read_strict_text(text: str, name: str, model: type[M]) -> M:
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
-    """Read the value at a key path as a model; if missing, an empty mapping. Raises LaunchFileError."""
+    """Read a model from the value at a key path. A missing or null value counts as {}.
+
+    Raises LaunchFileError.
+    """
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:
@@ -275,9 +278,10 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return errors at the file's key paths, `places`. Pydantic's paths also name a union's alternatives.
+    """Return the errors with key paths of the file. `places`: all key paths of the file.
 
-    Keep only the errors of the nearest alternative. If none has the value's kind, keep all alternatives' errors.
+    Pydantic's paths also name a union's alternatives; leave these names out. Keep only the errors
+    of the nearest alternative. If no alternative fits the value's kind, keep the errors of all.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -1,5 +1,5 @@
-"""Errors that are no fault of ours, with their exit codes. The command line prints them without a
-traceback, like the other folders' WorkloadError, ClusterError and AnalysisError.
+"""Errors that are no fault of ours, with their exit codes. The command line prints these errors
+without a traceback, and also WorkloadError, ClusterError and AnalysisError of the other folders.
 """
 
 import errno

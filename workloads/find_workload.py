@@ -49,7 +49,7 @@ def find_workload(name: str) -> Workload:
 
 
 def import_repeatably(name: str) -> object:
-    """Import the object called `name` with a fixed seed, so that each process draws the same weights at import."""
+    """Import the object called `name`. A fixed seed lets each process draw the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         return import_named(name)

@@ -49,7 +49,7 @@ def has_one_order(shape: Sequence[int]) -> bool:
 
 
 def layout_of(*tensors: "torch.Tensor") -> str:
-    """Return the layout in which torch calls cuDNN: channels_last if any of a convolution's `tensors` is."""
+    """Return the layout in which torch calls cuDNN: channels_last if any of `tensors` has it."""
     return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"
 
 

@@ -94,8 +94,8 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """For each part of the software with several versions on a side: the last version that both sides
-        have, else the last of each."""
+        """Parts of the software with several versions on a side, each with the last version that
+        both sides have; if they share none, with the last version of each side."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]

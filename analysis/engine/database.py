@@ -114,8 +114,10 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self, asked: str = "") -> None:
-        """Copy the rows if there are at most HELD_ROWS, for many questions. UNHELD columns become null, and, if
-        `asked` is the SQL of these questions, columns that it does not name."""
+        """Copy the rows for many questions, if at most HELD_ROWS. UNHELD columns become null.
+
+        `asked`: the SQL of these questions; columns that the SQL does not name become null, too.
+        """
 
         def copy() -> None:
             self._show_records()
@@ -178,7 +180,7 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """Run `ask` in another thread: one that calls DuckDB handles Ctrl-C only after the statement has ended."""
+        """Run `ask` in another thread: else Ctrl-C would wait until the SQL statement has ended."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
@@ -206,8 +208,9 @@ class Database:
     def _show_records(self) -> None:
         """Make the view `records`, one row for each trial, even if several rows are stored.
 
-        A small store is copied into a table: else each mention of `records` reads the files again, and planning
-        takes longer than answering. If all files are parts, the next Database over them uses the table again.
+        A small store is copied into a table: else each mention of `records` reads the files again,
+        and planning takes longer than answering. If all rows are in local part files, the next
+        Database over the same files uses the table again.
         """
         if self._is_shown:
             return
@@ -255,7 +258,7 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the stored rows; it scans nothing empty, as one scan less saves a third of planning."""
+        """Return a SELECT of the stored rows without empty scans: each scan costs planning time."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -297,7 +300,7 @@ class _Instance:
     def __init__(
         self, threads: int | None = None, file: str = ":memory:", rows: int | None = None
     ) -> None:
-        """Connect. `threads`: None for one a core. `rows`: how many are to be queried, if known."""
+        """Connect. `threads`: None for one per core. `rows`: number of rows to query, if known."""
         self._spill = ExitStack()
         folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):

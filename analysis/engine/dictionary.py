@@ -1,5 +1,5 @@
-"""The meaning of each column in a question's answer, from the first of these that has it: the
-question's head, SHARED, `records`, ENDS, SIDES (the same column of the other side)."""
+"""Explains the columns of a question's answer, from the first source that has the column: the
+question's head, SHARED, `records`, ENDS, SIDES (by the other side's column)."""
 
 import re
 from tempfile import TemporaryDirectory
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the side whose columns explain its own, and the text to show instead of theirs."""
+"""For each side: the side whose column meanings it takes, and a text to show instead, or None."""
 ENDS = {"low": "lower", "high": "upper"}
 
 

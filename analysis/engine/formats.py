@@ -30,7 +30,7 @@ def to_csv(table: pa.Table) -> str:
 
 
 def to_json(table: pa.Table) -> str:
-    """Return a JSON list of objects, one a row and line."""
+    """Return a JSON list with an object for each row, each on a line of its own."""
     names = _distinct(table.column_names)
     rows = [dict(zip(names, row, strict=True)) for row in plain_rows(table)]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -60,7 +60,8 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values; all as text if one, such as a date in 290000, has no Python type."""
+    """Return a column's values. If Python has no type for a value, such as a date in 290000, return
+    all values as text."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):

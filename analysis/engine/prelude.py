@@ -97,7 +97,10 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """Return the macros that a question needs, in the order to make them; all would take as long as an answer."""
+    """Return the macros that a question needs, in the order to make them.
+
+    Making all macros would take as long as an answer.
+    """
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]

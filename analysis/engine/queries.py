@@ -149,7 +149,8 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL in sql/'s subfolders by name: .sql files, and a .toml's `text`, filled in with each table."""
+    """Return the SQL in sql/'s subfolders by name. A .toml file gives one text for each table: its
+    `text`, filled in with the table."""
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
@@ -181,7 +182,7 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by question name, the first folder's if two have one name.
+    """Return a user's `.sql` files by question name; of files with one name, only the first.
 
     Files named as a bundled question are left out; their paths can still be asked.
     """
@@ -202,7 +203,7 @@ def read_query(name: str, file: Path) -> NamedQuery:
 
 
 def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
-    """Return the user's questions by name, and the faults of files that are none."""
+    """Return the user's questions by name, and an error text for each file that cannot be read."""
     found: dict[str, NamedQuery] = {}
     faults = []
     for name, file in own.items():
@@ -214,7 +215,7 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 
 
 def parse_query(name: str, text: str) -> NamedQuery:
-    """Return a question from its text; SQL without a head may use the parameters in SHARED, too."""
+    """Return a question from its text; the SQL may use parameters in SHARED undeclared."""
     terminal, none = TERMINAL.search(text), NONE.search(text)
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]

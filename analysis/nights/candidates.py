@@ -83,7 +83,8 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether fresh trials measure the change: a new one, or a word that waits; never a gain or news."""
+        """Whether fresh trials measure the change: tonight's screen shows it, it is neither a gain
+        nor news, and it is either new or a word whose finding waits."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -101,8 +102,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. Waiting and refuted findings count as new on the first night of new software. On other
-    nights refuted numbers, and refuted words of metrics with `is_drawn`, stay refuted."""
+    """Screen each series. On the first night of new software, waiting and refuted findings count as
+    new. On other nights, only refuted words of metrics without `is_drawn` do."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -232,8 +233,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return `since`, or the index of new software's first night if the values between the two are nearer to
-    `before` than to later ones."""
+    """Return the index of new software's first night after `since`, if the values from `since`
+    until then are nearer to `before` than to later values; else return `since`."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -270,7 +271,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials; if only one software ran, leave amounts to the nights.
+        """Judge candidates by fresh trials; if only one software ran, leave out numbers.
 
         `is_cut`: whether the time was up, so that missing trials may not have been reached.
         """

@@ -12,8 +12,9 @@
    spend a share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs with the same kernels on both
    sides are also tested apart: times differ more between kernels than between softwares.
 4. **Confirm by nights** (`confirm_by_nights`) what pairs cannot show: changes of the machine, and changes without a
-   second environment. A night's fresh replicates count in its value. The mean of the nights since the change, odd ones
-   cut off (winsorised, as by Huber 1964), is tested by a robust deviation of the month before, and of the first month.
+   second environment. A night's fresh replicates count in its value. The mean of the nights since
+   the change, with odd nights cut to a limit (winsorised, as by Huber 1964), is tested by a robust
+   deviation: of the month before, and of the first month.
 
 settle.py makes findings of these judgements. Numbers are compared as logarithms: 5% more is as much at any level.
 An array has one series in each row, its nights along the last axis; NaN is a night that does not count.
@@ -78,8 +79,8 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the last month, the last LATELY nights, and the first month, which a slow creep does not
-    move. If pinned, return only the first month."""
+    """Return three pasts: the last month, the last LATELY nights, and the first month. A slow creep
+    does not move the first month. If pinned, return only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(earlier, is_pinned=is_pinned)]
     if not is_pinned:
@@ -136,7 +137,7 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge tonight's value, the last of `values`, which are one for each night; None if missing.
+    """Judge tonight's value. `values` has one for each night, tonight's last; None if missing.
 
     `left_out`: indices of nights not to compare with; `is_new`: whether tonight is the first night of new
     software (for times: of new kernels).
@@ -180,11 +181,12 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's word, as `screen` does a number. Unless the metric is `at_once`, one of the two nights
-    before must have an unusual word, too.
+    """Judge tonight's word, as `screen` judges a number. Unless the metric is `at_once`, one of the
+    two nights before must have an unusual word, too.
 
-    `softwares`: the software of each night. With `metric.is_news`, the first word of the newest software is
-    usual. With `is_drawn`, no word is a change if one software had two, or there are under LATELY nights.
+    `softwares`: the software of each night. With `metric.is_news`, the first word of the newest
+    software counts as usual. With `metric.is_drawn`, no word is a change if one software had two
+    words, or if there are fewer than LATELY earlier nights.
     """
     words = [
         (place, value)
@@ -300,7 +302,10 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge the log ratios of two or more pairs, along the last axis; `looked_at`: pairs that they are a part of."""
+    """Judge the log ratios of two or more pairs, along the last axis.
+
+    `looked_at`: number of all pairs measured, if `ratios` has only some of them.
+    """
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -341,7 +346,9 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge the nights since a change (no NaN) by two or more before it, as logs along the last axis.
+    """Judge the nights since a change by two or more nights before the change.
+
+    Both are logs with nights along the last axis; `since` has no NaN.
 
     The null hypothesis is no change: a test against the least effect would need a month to confirm 5% at 2% noise.
     Still, the median night must show the least effect; one night alone must be far off.

@@ -40,12 +40,13 @@ NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night, and members of its shared ones; no news, no accepted ones."""
+    """Findings of the last measured night and members of its shared findings, without news and
+    accepted ones."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """For each series, the newest acceptance among those that hold tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the last measured night; of a shared alert its own, not its members'."""
+    """The series_id of each alert of the last measured night; not of a shared alert's members."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
@@ -146,10 +147,11 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began near night number `most`, on which most did; `since` has the number of each.
+    """Return which findings began near night number `most`, the commonest start.
 
-    `is_alone`: which findings were alerts of their own, and must begin within NIGHTS_APART; `may_creep`: whether
-    others may begin one after another, over many nights.
+    `since`: the number of each finding's first night; `is_alone`: which findings were alerts of
+    their own and must begin within NIGHTS_APART; `may_creep`: whether the other findings may begin
+    one after another, over many nights.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -177,7 +179,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members, or one in last night's shared alert, are confirmed."""
+    """Return whether most members are confirmed, or any member of last night's shared alert."""
     confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
 
@@ -193,9 +195,10 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of the shared finding of the machine that showed `finding` last.
+    """Return the key of a shared finding: of the machine that last showed the change.
 
-    None if it cannot be shared: not about a time, refuted, not judged tonight, or without a known machine.
+    None if `finding` cannot be shared: not about a time, refuted, not judged tonight, or without a
+    known machine.
     """
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
@@ -210,7 +213,7 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether the finding is a member of a shared one and a recent night lacks its change."""
+    """Return whether the finding was in a shared finding, and a recent night lacks the change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
@@ -238,7 +241,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return the findings of each metric that changed alike, if they are of most series of the metric."""
+    """Return, for each metric, the findings with similar ratios, if most of its series have one."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -119,7 +119,8 @@ class History:
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last known workload_hash before comparable night `at`, and that night's."""
+        """Return the last workload_hash known before comparable night `at`, and night `at`'s
+        hash."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -269,8 +270,10 @@ def date_of(sweep_id: str) -> date:
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Return the rows of the metric `sign`, whether each contrast helps in a cell, by night or confirmation.
-    Their `settings` are the contrast, then other settings that are not PyTorch's defaults."""
+    """Return the rows of the metric `sign`: whether a contrast helps in a cell.
+
+    `settings` of a row: the contrast, then other settings that are not PyTorch's defaults.
+    """
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -354,8 +357,11 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Return each cell's rows of the metric `missing`. Absence does not count on a cut night, which did not reach the
-    cell, nor on a whole night, whose suite lacks it."""
+    """Return each cell's rows of the metric `missing`.
+
+    A cell's absence does not count on a cut night, which may not have reached the cell, nor on a
+    whole night: there the suite lacks the cell.
+    """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
         if metric == "failure":

@@ -56,7 +56,7 @@ class Finding:
     kernels: Change | None = None
     """The kernels before and since, if the change came with other kernels."""
     is_news: bool = False
-    """Whether it is about kernels or bits that came with new software: shown once, never an alert."""
+    """Whether the finding is about kernels or bits of new software: shown once, never an alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -73,7 +73,7 @@ class Machine:
     matmul: float | None
     """Speed of the calibration's matrix product, divided by the median of the nights before."""
     copy: float | None
-    """Likewise for its copy in device memory."""
+    """Speed of the calibration's copy in device memory, likewise divided."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +136,7 @@ class NightOutcome:
     blunt_series: int = 0
     """Number of unchanged series so noisy that a change of the least effect would not have shown."""
     members: tuple[Finding, ...] = ()
-    """Findings in whose place `findings` has a shared one."""
+    """Findings that a shared one in `findings` replaces."""
     machines: tuple[Machine, ...] = ()
     host: str | None = None
     """The host that the night was started on."""

@@ -112,8 +112,8 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. `suspected` and `screened` are the screen before and after the fresh trials; `again` is that
-    of `compare_night`."""
+    """Return the findings. `suspected` and `screened` have the candidates before and after the
+    fresh trials; `again` returns the command that measures a cell_id again."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -136,7 +136,8 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news of kernels that another finding names, and of bits if kernels changed."""
+    """Leave out news about kernels if another finding names the kernels, and news about bits if the
+    kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -148,7 +149,8 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return the change of kernels that came with a finding; None without one, or if not confirmed."""
+    """Return how kernels changed when a finding began. None if they did not, or if the finding is
+    not confirmed or itself about kernels or bits."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -189,7 +191,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge an Amount by nights; leave a Category, which needs fresh trials, undecided."""
+    """Judge numbers by nights. Leave words undecided: to judge them takes fresh trials."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
@@ -231,7 +233,8 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return the amounts of a Finding: before and now, and their ratio or that of the fresh pairs."""
+    """Return a finding's values before and now, and a ratio: of the fresh pairs if `is_of_pairs`,
+    else of these values."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -246,7 +249,8 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause and what moved: between the pairs' softwares, or since the night before."""
+    """Return the cause and what changed: between two softwares if fresh pairs of both confirm the
+    finding, else since the night before."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved

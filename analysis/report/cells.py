@@ -29,9 +29,10 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, with names: `line` is `label` without GPU and versions (`place`), `row_label` omits
-    the regime, `grid_label` what `precision_label` has. `family` and `size_label`, of cells that differ in input shape
-    alone, omit the shape and the batch."""
+    """A row of questions/cells.sql, with names. `place` is the GPU and versions; `line` is `label`
+    without `place`. `row_label` omits the regime; `grid_label` omits precision, layout and `place`.
+    `family` omits the input shape, `size_label` only the batch; both are None unless cells differ
+    in input shape alone."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -75,9 +76,10 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
-    """Return two labels for each verdict, with and without GPU and versions: the cell's name, the `other_settings` in
-    which verdicts differ and, if they differ in it, whether processes took turns. In a race the other config replaces
-    these settings, with the best config if several verdicts share the other."""
+    """Return two labels for each verdict: one with GPU and versions, one without. A label has the
+    cell's name and the `other_settings` in which verdicts differ. In a race it has the other config
+    instead of these settings, and the best config if several verdicts have the same other config.
+    If processes took turns for some verdicts only, the label says whether they did."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]
@@ -108,8 +110,8 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the columns that tell environments apart, without those that follow from earlier ones; `code` only if
-    one cell ran with several versions of its code."""
+    """Return the columns that tell environments apart. A column is left out if earlier columns
+    determine its value; so is `code`, unless one cell ran with several versions of its code."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

@@ -78,7 +78,8 @@ def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return distinct values and each row's index (None if all are equal); if most values differ, all and None."""
+    """Return the distinct values, and for each row the index of its value (None if all values are
+    equal). If most values differ, return all values and None."""
     distinct = dict.fromkeys(values)
     if 2 * len(distinct) > len(values):
         return values, None
@@ -87,7 +88,8 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
 
 
 def _shortened(job: Row) -> Row:
-    """Return a job without the times between the first and last if all lie on one line, as most do."""
+    """Return a job with only the first and last time of a config if its times lie on a straight
+    line, as most do."""
     steps = [*map(float, job["steps"].split())]
     ends = {}
     for name in ("baseline_s", "candidate_s"):

@@ -39,7 +39,7 @@ SHOWN = {
 class Sheet:
     columns: Sequence[str]
     answered: Sequence[Row]
-    """Values become JSON values when they are read, as no format shows all columns."""
+    """Rows as queried. Only `column` makes JSON values of them, as no format shows all columns."""
 
     @property
     def rows(self) -> list[tuple[Scalar, ...]]:
@@ -111,7 +111,8 @@ def _cell(cell: ReportCell) -> Row:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield each judged cell, after the columns that its rows in all tables share."""
+    """Yield for each judged cell the columns that its rows in `verdicts` and `paybacks` share, and
+    the cell."""
     for number, compared in enumerate(content.compared):
         for cell in compared.cells:
             about = {"cell": numbers[cell.cell.key], "contrast": number}

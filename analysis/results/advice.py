@@ -76,7 +76,7 @@ class Advice(OfContrast):
 
     @property
     def is_for_candidate(self) -> bool:
-        """Whether the advice is the candidate's value; False for the advice `on` or `off`."""
+        """Whether `advice` is the candidate's value (`weights`); False for `on` and `off`."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
@@ -90,9 +90,11 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Compare kernels in the first block that has baseline and candidate; `sweep_id` None: of the newest sweep.
+    """Return kernels whose number differs between baseline and candidate, in the first block with
+    both.
 
-    `candidate`: SQL that is true for the candidate's records; `kind` None: all kinds of kernels.
+    The block is of the newest sweep that matches `sweep_id` (None: any). `candidate` is SQL that is
+    true for the candidate's records; `kind` None means all kinds of kernels.
     """
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
@@ -118,8 +120,8 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
 
 
 class ConfigTrials(AnswerRow):
-    """The trials of one config: the columns of TRIALS. `busy` is the share of a step in which the GPU works,
-    `l2_error` the largest against float64."""
+    """The trials of one config: the columns of TRIALS. `busy` is the share of a step in which the
+    GPU works; `l2_error` is the largest relative error against float64."""
 
 
 def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
@@ -129,6 +131,7 @@ def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
 
 
 class Freeze(AnswerRow):
-    """A cell in a sweep: benchmark off with errata (the kept choice), against off and on alone."""
+    """A sweep, cell and errata: benchmark off with these errata (the kept choice), compared with
+    benchmark off and benchmark on without errata."""
 
     question = "freezes"

@@ -114,7 +114,8 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return what a launch does for open cells without a third block, and its time; None if there are none."""
+    """Return words that say that a launch gives open cells their third block, and how long it
+    takes. None if no open cell lacks a third block."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -126,7 +127,8 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield at most one sentence, about the open cell past FIRST_LOOK that needs the fewest blocks."""
+    """Yield at most one sentence: how many more blocks would decide the open cell that needs the
+    fewest. Only cells with at least FIRST_LOOK blocks count."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"

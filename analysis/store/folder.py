@@ -180,8 +180,8 @@ def _connect(url: str) -> tuple[fs.FileSystem, str]:
 
 @contextmanager
 def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
-    """Raise a StoreError, `cannot ACTION: reason`, for a file system's error; FileNotFoundError passes if
-    `may_be_gone`.
+    """Turn a file system's error into a StoreError, `cannot ACTION: reason`. If `may_be_gone`,
+    leave a FileNotFoundError as it is.
     """
     try:
         yield

@@ -67,7 +67,7 @@ class SweepState:
     recorded: int
     """Recorded trials of the plan."""
     shards: frozenset[int]
-    """Into how many shards each launch split the plan; empty if none did."""
+    """Numbers of shards into which launches split the plan; empty if no launch split the plan."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]

@@ -1,4 +1,5 @@
-"""The Arrow schema of results, made from `RunRecord`; columns of settings, axes, cell, hardware, software."""
+"""The Arrow schema of results, made from `RunRecord`. Tells which columns are settings or axes, and
+which columns identify a cell, hardware or software."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -29,7 +30,7 @@ def settings() -> Mapping[str, Setting]:
 
 
 def setting_name(column: str) -> str:
-    """Return `column` without `config_`, which tells a setting from the axis of the same name."""
+    """Return `column` without `config_`, the prefix of settings that are named as an axis is."""
     return column.removeprefix("config_")
 
 

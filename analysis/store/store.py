@@ -101,7 +101,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return the ids of sweeps of which this store wrote many trials since the last compaction."""
+        """Return the ids of sweeps with many trials that this Store wrote and has not compacted."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -138,7 +138,8 @@ class Store:
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """Return paths `sweep=...` that are no sweep's folder, such as a copy; readers skip them."""
+        """Return the paths named `sweep=...` that are not a sweep's folder, such as a copy of one.
+        Readers skip these paths."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -148,9 +149,10 @@ class Store:
         return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """Return the rows stored now, of one sweep or of all; queries read the parts.
+        """Return the rows stored now, of one sweep or of all. Rows of parts are read only when a
+        query runs.
 
-        A query raises FileNotFoundError if parts were compacted meanwhile.
+        The query raises FileNotFoundError if the parts were compacted meanwhile.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
@@ -162,7 +164,7 @@ class Store:
     def files(self, sweep_id: str | None = None) -> list[str]:
         """Return the paths of files of one sweep, of sweeps that match a pattern (`night-*`), or of all.
 
-        Loose files are listed before parts: rows compacted between the listings are in a listed part.
+        Loose files are listed before parts. So rows that a compaction moves are not missed.
         """
         if sweep_id is None or "*" in sweep_id:
             sweep_ids = fnmatch.filter(self.sweep_ids(), sweep_id or "*")

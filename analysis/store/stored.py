@@ -37,7 +37,8 @@ Stored: TypeAlias = Store | Joined
 
 
 def open_stored(locations: Sequence[str]) -> Stored:
-    """Open locations as one. Raise StoreError for a missing folder, or one with results only further below."""
+    """Open locations as one. Raise StoreError if a location is a file or missing, or if only
+    folders below a location hold results."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)
 

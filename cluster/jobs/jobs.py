@@ -265,7 +265,7 @@ class KnownCluster:
         self.launch_file = self._folder / "cluster.yaml"  # the copy that `ray up` was given
 
     def sender(self) -> str:
-        """Return this machine's name in the metadata of its jobs, a random text."""
+        """Return the random text that names this machine in the metadata of its jobs."""
         return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:

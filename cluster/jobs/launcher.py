@@ -107,7 +107,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Silence Ray, which logs each default that it fills in, and prints its errors."""
+    """Silence Ray: no log of each default that Ray fills in, no printed errors."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -119,7 +119,8 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return how many hosts, the head included, and GPUs `ray up` starts at once; GPUs are None if not stated."""
+    """Return how many hosts (with the head) and how many GPUs `ray up` starts at once. The number
+    of GPUs is None if the file does not state it."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -152,7 +153,8 @@ def running(
     folder: Path | None = None,
     stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a process in a group of its own; end it after the `with` by SIGTERM, `end_s` later by SIGKILL."""
+    """Run a process in a group of its own. After the `with`, end the group by SIGTERM, and by
+    SIGKILL if the process still runs `end_s` later."""
     process = subprocess.Popen(
         command,
         cwd=folder,

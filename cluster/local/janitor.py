@@ -1,8 +1,9 @@
 """`python janitor.py FOLDER` ends what a local Ray leaves behind and removes its folder, however its driver ended.
 
 `local_ray` starts this process, which imports only the standard library, in a Unix session of its own, so that no
-Ctrl-C reaches it. It begins when its input closes: when the sweep ends or dies. Without it, a Ray whose driver was
-killed would leave all its files, and two agents running (in Ray 2.60 for over 40 s).
+Ctrl-C reaches it. Its work begins when its input closes: when the sweep ends or dies. Without
+this process, a Ray whose driver was killed would leave all its files, and two of its agents would
+run on (in Ray 2.60 for over 40 s).
 """
 
 import os
@@ -44,7 +45,10 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield the ids of processes whose environment has MARKER, and of agents, which overwrite it."""
+    """Yield the ids of processes of the folder's Ray, by MARKER in their environment.
+
+    Ray's agents overwrite their environment: find these by their open files in the folder.
+    """
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):  # gone meanwhile, or another user's

@@ -1,7 +1,8 @@
 """A Ray of our own on this machine, which no other Ray notices and nobody else can use.
 
-It listens on the loopback alone, and needs a token, in case it listens on a network despite our settings. Its
-processes and files end with the `with`, also after an exception, Ctrl-C or a kill of our process.
+It listens on the loopback alone. It also needs a token, in case a Ray ignores this setting and
+listens on a network. Its processes and files end with the `with`, also after an exception, Ctrl-C
+or a kill of our process.
 """
 
 import logging
@@ -71,7 +72,7 @@ def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> It
     """Start a Ray with `slots` CPUs and `gpus` GPUs, and connect this process to it. Yield the private folder of
     its logs and sockets, which is removed at the end. Raises LocalRayError.
 
-    `gpu_uuids`: GPUs or slices (MIG, which have no number) for Ray's workers; empty: this process's GPUs.
+    `gpu_uuids`: the GPUs or MIG slices for Ray's workers; empty: this process's GPUs.
     Enter the `with` in a thread that outlives it: Linux ends Ray with the thread that started it.
     """
     import ray
@@ -166,8 +167,9 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside() -> Iterator[None]:
-    """Make Ray start without autoscaler, log monitor and dashboard, each of which slows measurements and takes a
-    second to start. Ray's agent gets a free port: on its usual one, 52365, only a machine's first Ray takes jobs.
+    """Make Ray start without autoscaler, log monitor and dashboard. Each of them slows measurements
+    and takes a second to start. Ray's agent gets a free port: on the usual port, 52365, only a
+    machine's first Ray takes jobs.
     """
     from ray._private import parameter, services
 
@@ -235,7 +237,7 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
 
 
 def probe_ray() -> float:
-    """Start Ray, run a task and stop Ray; return the seconds that took. Raises LocalRayError."""
+    """Start Ray, run a task and stop Ray; return the time in seconds. Raises LocalRayError."""
     import ray
     from ray.exceptions import RayError
 

@@ -372,7 +372,10 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return a tensor's size at place `at`: the name of the input's size that it always equals, a number, or None."""
+    """Return a tensor's size at place `at`: the name of an input's size, a number, or None.
+
+    A name is returned if the two sizes are equal in all calls.
+    """
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)
     if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):

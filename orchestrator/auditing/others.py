@@ -16,8 +16,9 @@ class Others:
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Note the process and its descendants if they have torch and are no forks. `parent`: command
-        line and environment of a parent with torch; if a child's are equal, the child is a fork.
+        """Note the process and its descendants that have torch, but no forks or compile workers.
+
+        `parent`: command line and environment of a parent with torch. A fork has the same.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")

@@ -185,7 +185,9 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
 
 
 def _losses(trace: Trace) -> Iterator[RenderableType]:
-    """Yield a table of layers that lose the requested layout, with the layers that convert back, and a line of sums."""
+    """Yield a table and a line of sums. A row of the table shows a layer that loses the requested
+    layout, and the layers that convert back.
+    """
     if trace.request.layout == "contiguous":
         return
     losses, operations = losses_in(trace.operations), trace.operations

@@ -102,7 +102,10 @@ def _run(command: str, options: Options, *, is_apart: bool = True, needs_gpu: bo
 def _begun(
     options: Options, *, is_apart: bool, needs_gpu: bool
 ) -> tuple[Options, "Console", "ThisMachine"]:
-    """Return the options, whose time limits begin now, a console (standard error if `is_apart`), and this machine."""
+    """Return the options, a console and this machine. The options' time limits begin now.
+
+    `is_apart`: the console writes to standard error.
+    """
     if not options.measures_nothing:
         start_watchdog()
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine

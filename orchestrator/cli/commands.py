@@ -23,12 +23,15 @@ SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print the text without control characters, which a name in it may contain; on standard error if `err`."""
+    """Print the text without control characters: a name in the text may contain some.
+
+    `err`: print to standard error.
+    """
     typer.echo(printable(text), err=err)
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function for Typer, with an option for each field in place of a dataclass parameter."""
+    """Return the function for Typer: each field of a dataclass parameter becomes an option."""
     found = signature(function).parameters.values()
     groups: dict[str, Any] = {
         each.name: each.annotation for each in found if is_dataclass(each.annotation)

@@ -1,5 +1,6 @@
-"""Prepares the other imports. Ctrl-C or SIGTERM during them ends the program with our exit code, without a traceback.
-pyarrow.dataset does not import pandas, which no command needs and which would take a third of a second.
+"""Prepares the other imports. Ctrl-C or SIGTERM during these imports ends the program with our exit
+code, without a traceback. Keeps pyarrow.dataset from importing pandas: no command needs pandas, and
+the import would take a third of a second.
 """
 
 import os

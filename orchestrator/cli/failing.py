@@ -133,7 +133,9 @@ def _no_interrupt_dropped() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once. At a normal exit DuckDB's bindings would print 40 lines on cycles that Tune leaves."""
+    """End this process at once. At a normal exit DuckDB's bindings would print 40 lines about the
+    reference cycles that Ray Tune leaves.
+    """
     print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.engine.database")
     if database is not None:

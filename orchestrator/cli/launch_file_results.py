@@ -1,4 +1,4 @@
-"""Opens the results that a command reads: those of its options or else of the launch file."""
+"""Opens the results that a command's options name or, if they name none, the launch file's."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence

@@ -171,7 +171,9 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """Return the question of a name, of a path that ends in .sql, or of SQL, which is known by its white space."""
+    """Return the question for a name, a path that ends in .sql, or SQL. Text with white space
+    between words is SQL, unless a file has this path.
+    """
     from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()

@@ -1,8 +1,9 @@
 """Splits a command into a worker, which does its work, and a watchdog, the worker's parent.
 
-The watchdog ends with our exit code even if Ray ends the worker: with exit code 1 if one of Ray's processes dies, or by
-handling SIGTERM while it starts. The watchdog also kills processes of the launch that a signal stopped or that are
-stuck in the kernel (proc(5)); a trial of such a process is lost.
+The watchdog ends with our exit code even if Ray ends the worker. Ray does so if one of Ray's
+processes dies (with exit code 1), or if SIGTERM comes while Ray starts. The watchdog also kills the
+launch's processes that are stopped by a signal or stuck in the kernel (proc(5)). Their trials are
+lost.
 """
 
 import math
@@ -67,7 +68,7 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report our exit code to the watchdog: an unreported one could be Ray's."""
+    """Report our exit code to the watchdog, which takes an unreported exit code 1 for Ray's."""
     if _writer is not None:
         os.write(_writer, bytes([code]))
 
@@ -80,7 +81,9 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return a text of WAYS for each process with a thread that is stopped or stuck for NO_ANSWER_S, by its id."""
+        """Return the processes with a thread that is stopped or stuck for NO_ANSWER_S: process ids
+        with texts of WAYS.
+        """
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -109,7 +112,7 @@ def _below(root: int) -> list[int]:
 
 
 def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
-    """Yield a mark for each stopped or stuck thread. If the thread runs meanwhile, the next call yields another."""
+    """Yield a mark for each stopped or stuck thread. A thread's mark changes if the thread runs."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
@@ -135,7 +138,7 @@ class _Watch:
         self._kill_at = math.inf  # by `monotonic`, after a signal
 
     def code(self, reader: int) -> int:
-        """Wait for the worker to end; return our exit code. `reader`: pipe from which to read the worker's."""
+        """Wait for the worker; return our exit code. `reader`: pipe with the worker's exit code."""
         while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
         if own := os.read(reader, 1):

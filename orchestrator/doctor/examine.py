@@ -123,7 +123,7 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
-    """Yield a check of the pairs by wall time and one by device time, in which identical configs must not differ."""
+    """Yield a check of wall time and a check of device time: identical configs must not differ."""
     if seen.ratio is not None:
         ends = seen.ratio, seen.ratio_low, seen.ratio_high
         yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)

@@ -38,7 +38,7 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Return None if the cells take no engine of cuDNN. Raises NeedsGpuError."""
+    """Run the sweep. Return None if the cells take no engine of cuDNN. Raises NeedsGpuError."""
     open_results(options.location, console)  # fails first if the results cannot be written
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)

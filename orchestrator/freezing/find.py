@@ -26,7 +26,7 @@ TURNS = 3  # processes that time a whole step under each set of rules
 
 LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Operations that get their plan before the others do: the number and the plan of each."""
+"""Operations with priority over the others: each one's number and the plan that it must take."""
 UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
 
 
@@ -107,7 +107,9 @@ class _Search:
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Return `banned` after the changes that save most, until none saves LEAST_GAIN."""
+        """Make the change of `banned` that saves most, again and again, until no change saves
+        LEAST_GAIN. Return the changed set.
+        """
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -208,7 +210,9 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return the bans that hit no plan within BEST times its operation's fastest time."""
+    """Return bans of slow plans. No ban may hit a plan that takes at most BEST times as long as
+    its operation's fastest plan.
+    """
     best = {
         plan
         for operation in operations

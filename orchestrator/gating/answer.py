@@ -44,7 +44,7 @@ class Gate:
     """Slowdown that this gate would find in four of five cases, as a share of base's time."""
     kernels: Sequence[KernelChange] = ()
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Values at base and at head of what differs in the environment, by name."""
+    """What differs in the environment, by name: the value at base and the value at head."""
     messages: dict[str, str] = field(default_factory=dict)
     """Message of a failed trial, by its side's label."""
     notes: Sequence[str] = ()

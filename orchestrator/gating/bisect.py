@@ -59,11 +59,12 @@ class Bisection:
     environments: Sequence[Installation]
     """Environments from the oldest to the newest. Their numbers below count from 0, the oldest."""
     answers: Mapping[int, Gate]
-    """Comparisons with the oldest environment, by the other one's number."""
+    """Comparisons of an environment with the oldest, by the number of the newer environment."""
     good: int
     """Number of the newest environment found not slower than the oldest."""
     first: int | None
-    """Number of the first slow or broken environment, if any. Those after `good` and before it are undecided."""
+    """Number of the first slow or broken environment, if any. Environments between `good` and
+    `first` are undecided."""
 
     @property
     def decisive(self) -> Gate:
@@ -90,7 +91,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Values at `good` and at `first` of each version that differs, by name."""
+        """Versions that differ, by name: the value at `good` and the value at `first`."""
         if self.first is None:
             return {}
         before, since = (

@@ -129,7 +129,7 @@ def _look(
 ) -> tuple[Planned | None, dict[str, str]]:
     """Plan at head, or at base if the step fails at head. Return the plan, and each side's fault by label.
 
-    Raises SpecError for a mistake in the command line, which fails at both sides alike.
+    Raises SpecError if both sides have the same fault: a mistake in the command line.
     """
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}

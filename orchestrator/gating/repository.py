@@ -1,4 +1,4 @@
-"""Checks out commits of the user's git repository without writing to it, by an index of our own."""
+"""Checks out commits of the user's git repository. Our own index keeps the repository unchanged."""
 
 import os
 import signal
@@ -83,8 +83,8 @@ def commit_of(text: str) -> str | None:
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
     """Run git and return its output. Raises SpecError with git's reason.
 
-    Git does not get the variables that it exports to hooks: GIT_INDEX_FILE, for one, names the index
-    of the commit that the user is making, and git would write to it.
+    Variables that git exports to hooks are withheld: GIT_INDEX_FILE, for one, names the index of
+    the commit that the user is making, and this git would write to that index.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})

@@ -105,7 +105,7 @@ def _commit(name: str, text: str) -> str | None:
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Replace BASE's commit by the merge base. Return a note if the two commits differ."""
+    """Replace BASE's commit by the merge base with HEAD. Return a note if the commit changes."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -148,7 +148,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return why a text may name no commit: git fails, or the clone is shallow. Else ""."""
+    """Return why git may find no commit: git fails, or the clone is shallow; "" if neither."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
@@ -190,7 +190,7 @@ def _in_folder(root: Path, below: str = "") -> CodeLocation:
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Return the variable by which imports search `places` before editable installs."""
+    """Return SWEEP_MODULES, set so that imports search `places` before editable installs."""
     folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
     return {MODULES: os.pathsep.join(folders)}
 

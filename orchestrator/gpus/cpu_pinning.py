@@ -32,11 +32,12 @@ class Pinning:
 
 
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
-    """Return the CPUs for a GPU or slice of this host, or None if NVML does not list it. All of our processes on
-    the host compute the same answer.
+    """Return the CPUs for a GPU or slice of this host; None if NVML does not list the GPU or slice.
+    All of our processes on the host compute the same answer.
 
-    The CPUs are shared among all GPUs that NVML lists, as another sweep may use the idle ones. But if this process may
-    use only a part of the host's CPUs (in Slurm, in a container), that part is shared among `launched_on` alone.
+    The CPUs are shared among all GPUs that NVML lists, as another sweep may use the GPUs that this
+    sweep does not use. But if this process may use only a part of the host's CPUs (in Slurm, in a
+    container), that part is shared among `launched_on` alone.
     """
     if gpu_uuid is None:
         return None
@@ -56,8 +57,9 @@ def cores_for(
 ) -> tuple[Core, ...]:
     """Return this slot's cores: an equal part of its NUMA node's cores.
 
-    `slots`: the NUMA node of each of the host's slots, always in the same order. If a node is unknown or has no core
-    for us, all cores are divided among all slots. If there are more slots than cores, each slot gets all of them.
+    `slots`: the NUMA node of each of the host's slots, always in the same order. If a node is
+    unknown or has no core in `cores`, all cores are divided among all slots. If there are more
+    slots than cores to divide, each slot gets all of these cores.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):
@@ -80,7 +82,7 @@ def _unknown_last(node: int | None) -> tuple[bool, int]:
 
 
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
-    """Return the physical cores of the CPUs `allowed`, in the order of these numbers."""
+    """Return the physical cores of the CPUs `allowed`, ordered by their lowest allowed CPU."""
     nodes = _nodes(system)
     cores = dict.fromkeys(_siblings(cpu, allowed, system) for cpu in sorted(allowed))
     return tuple(Core(cpus=cpus, node=nodes.get(cpus[0])) for cpus in cores)

@@ -17,7 +17,7 @@ def our_temporary_folder() -> Path:
 
 
 def temporary_path() -> Path:
-    """Return the path alone: another user may have made the folder."""
+    """Return the path of this user's temporary folder, unchecked: another user may own it."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 

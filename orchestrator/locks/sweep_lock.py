@@ -29,7 +29,9 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan; for a URL, on this machine only. Raises SweepBusyError, or OrchestratorError if that fails."""
+    """Lock a plan; if `location` is a URL, on this machine only. Raises SweepBusyError if the plan
+    is locked, OrchestratorError if no lock can be made.
+    """
     busy = "this sweep is in progress; launch again when it has ended"
     return _held(_folder(location), plan_hash, busy)
 

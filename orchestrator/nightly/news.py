@@ -116,9 +116,9 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. By HTTP, try again if the server is out of reach or busy, or if its answer is
-    lost: then the news may arrive twice. Raises WebhookError if the server refuses the news, if all
-    tries fail, or after LIMIT_S.
+    """Post the news. An HTTP post is tried again if the server is out of reach or busy, or if its
+    answer is lost: then the news may arrive twice. Raises WebhookError if the server refuses the
+    news, if all tries fail, or if they take longer than LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
@@ -187,7 +187,7 @@ def _post(webhook: Webhook, news: News) -> str:
 
 
 def _pool(url: str) -> PoolManager:
-    """Return connections, by the proxy that the environment names for the host, if any."""
+    """Return a connection pool. It uses the environment's proxy for the URL's host, if any."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:

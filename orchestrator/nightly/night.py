@@ -161,7 +161,7 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code if it says more than CANNOT_TELL."""
+    """Return the error's exit code if that is NEEDS_GPU or UNFINISHED, else None."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
@@ -195,8 +195,9 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Compare the night with earlier ones. `skipped`: why models are left out tonight, by model; they do
-    not count as missing. `outcome`: that of a cluster's job; then only series are read here.
+    """Compare the night with earlier ones. `skipped`: why models are left out tonight, by model;
+    these models do not count as missing. `outcome`: the outcome that a cluster's job has found. It
+    is returned unchanged, and only the series are read here.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -288,8 +289,9 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates again and judge them. Without a place, judge by stored fresh trials. An `Amount`
-    is judged only if the last good software ran, too: else fresh trials add to the night's own value.
+    """Measure candidates again and judge them. Without a place, judge by stored fresh trials. If
+    the last good software did not run, no `Amount` is judged: fresh trials then add to the night's
+    own value.
     """
     if night.place is not None:
         try:
@@ -403,7 +405,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite, with references, logs or new caches in each block if a candidate needs them."""
+    """Return the suite with what candidates need in each block: references, logs or new caches."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

@@ -6,8 +6,9 @@
     nightly/NAME/accepted.json                 accepted changes, oldest first
 
 NAME is `launch_name`. Comparing a night again overwrites its outcome. Each file is
-`{"crc32": ..., "content": ...}`. With a wrong checksum, an outcome or told.json is ignored, and the
-other two raise SpecError. To edit a file by hand, write "edited" as its checksum.
+`{"crc32": ..., "content": ...}`. A night ignores an outcome or told.json with a wrong checksum. A
+wrong checksum in baseline.json or accepted.json raises SpecError. To edit a file by hand, write
+"edited" as its checksum.
 """
 
 import json

@@ -18,7 +18,9 @@ OPEN, HOPELESS, OUT = "open", "hopeless", "raced_out"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
-    """Pair configs that differ in one field. The baseline has PyTorch's default or, without one, comes first."""
+    """Pair configs that differ in one field. The baseline is the config with PyTorch's default or,
+    if neither has the default, the earlier config.
+    """
     return contrasts_among(settings_of(config) for config in configs)
 
 
@@ -51,7 +53,7 @@ def name_of(config: Config) -> str:
 class Standing:
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of a config that a race must not drop, because advice compares the others with it; empty: none."""
+    """Name of the config that a race keeps, as advice compares all others with it; empty: none."""
 
     @property
     def is_open(self) -> bool:
@@ -78,7 +80,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated time to the decision or, without an estimate of the blocks needed, to the last block."""
+        """Estimated time to the decision; to the last block if no number of blocks is estimated."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -87,7 +89,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return standings by cell_id, without the cells that lack records of both configs of a contrast."""
+    """Return standings by cell_id. A cell lacks one until both configs of a contrast ran."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -154,7 +156,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell. If a contrast has several in a cell, keep the first."""
+    """Group states by cell. In a cell, keep the first state of each contrast and other_settings."""
     cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
         of_cell = cells.setdefault(state.cell_id, {})

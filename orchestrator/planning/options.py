@@ -61,7 +61,7 @@ class LaunchOptions:
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
     wait: WaitOption = False
     results_asked: str | None = None
-    """Results that `sweep query` and `sweep report` read by default in the launch's folder."""
+    """Location that `sweep query` and `sweep report` read by default in the launch's folder."""
     program: str = field(default_factory=program)
     """This program's name in printed commands: `sweep`, or its path if PATH lacks it."""
 

@@ -72,7 +72,7 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """Return whether a field has a value. Ignores case; a bundled network may lack its prefix BUNDLED."""
+        """Return whether a field is `value`, which may lack the prefix BUNDLED. Case is ignored."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
@@ -138,7 +138,9 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the blocks up to the first look moved to the front, cell by cell, shortest first."""
+        """Move the blocks up to the first look to the plan's front, cell by cell. The cell with the
+        fewest trials in these blocks comes first.
+        """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
@@ -161,7 +163,8 @@ def make_plan(
 ) -> Plan:
     """Plan a suite: a block of each cell, then another of each, in random orders seeded by the cells.
 
-    So if a time limit cuts the sweep, no cell is more than one replicate behind, and every night the same cells are.
+    So if a time limit cuts the sweep, no cell is more than one replicate behind another. Every
+    night the cells have the same order.
     `configs`: by cell_id, for cells with configs of their own.
     """
     replicates = most_replicates(suite.replicates)
@@ -204,7 +207,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with a new compute cache in every second replicate; the one after it reuses the cache."""
+    """Let every two replicates share a compute cache: empty for the first, warm for the second."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -213,13 +216,13 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with at most `most` blocks per cell; the whole plan if none of its blocks is that early."""
+    """Return the plan with only the replicates below `most`; the whole plan if it has none."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return a request to call each model once: the user's, and the bundled ones whose cell has `expect`."""
+    """Return one request for each model of the user and each bundled model with `expect`."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell
@@ -248,7 +251,9 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return the configs of the block in order, each with its `twin`, which leads in every other A/A pair."""
+        """Return the block's configs in order, each with its process's `twin` (0 or 1). In every
+        second A/A pair, process 1 runs before process 0.
+        """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
             paired = self._paired[replicate % len(self._paired)]  # a gate's two codes alternate
@@ -301,8 +306,9 @@ class Shard:
     def part(self, plan: Plan) -> Plan:
         """Return this shard's part of the plan. Raises SpecError if it is empty.
 
-        Blocks are dealt out by hash: by number, one shard might get all A/A pairs. If the plan has looks, whole
-        cells are dealt out, as a look needs all of a cell's blocks.
+        Blocks are dealt out in the order of their hashes. If their numbers gave the order, one
+        shard might get all A/A pairs. If the plan has looks, whole cells are dealt out, as a look
+        needs all of a cell's blocks.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}

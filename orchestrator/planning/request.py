@@ -27,11 +27,11 @@ class SweepRequest:
     launched_at: float | None = None
     """Time by `monotonic` at which the time limit began; None: it begins with the first block."""
     may_skip: bool = False
-    """Whether trials that lack a package or compiler are left out, as in a night, instead of an error."""
+    """Whether to leave out trials that lack a package or compiler, as a night does; else: error."""
     job: Job | None = None
     """The job to advise on. With a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Locations of the codes that a gate or bisect compares, by `code` of their configs."""
+    """Location of each code that a gate or bisect compares, by the `code` of a config."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
     """Whether a cell is also decided once its candidate is known to be not slower, as in a gate."""

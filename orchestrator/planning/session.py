@@ -25,7 +25,7 @@ class Job:
     steps: int = DEFAULT_STEPS
     """Number of steps in one process."""
     hours: float | None = None
-    """Length of the job instead of `steps`: it has as many steps as the baseline makes in these hours."""
+    """Length of the job. Replaces `steps` by the steps that the baseline makes in this time."""
     state: str = "container"
     """CUDA's compute cache when the process starts: empty (`container`) or filled (`warm`)."""
     memory_limit_gib: float | None = None
@@ -60,7 +60,7 @@ class Session:
     own: Plan
     """All trials of this launch's shard or, without a shard, of the whole plan."""
     reason: str = ""
-    """Why the launch runs this sweep, as it is printed."""
+    """Printed text that says why the launch runs this sweep."""
     resumed: bool = False
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts of the whole sweep's configs."""
@@ -87,8 +87,8 @@ class Session:
     scratch: Path
     """Folder on each node for compute caches; it stays until the sweep is finished."""
     folder: Path
-    """Folder to which paths of the user's workload files are relative: the launch's or, on a cluster, `Path()`,
-    as workers start in a copy of it."""
+    """Folder to which paths of the user's workload files are relative: the launch's folder. On a
+    cluster `Path()`, as workers start in a copy of the launch's folder."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
     preload: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Session:
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Pythons of other environments, by a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Locations of the codes that a gate or bisect compares, by `code` of their configs."""
+    """Location of each code that a gate or bisect compares, by the `code` of a config."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
     """Whether a cell is also decided once its candidate is known to be not slower, as in a gate."""
@@ -107,7 +107,9 @@ class Session:
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def by_ranks(self) -> Iterator["Session"]:
-        """Yield a session for each number of ranks, as a slot has one GPU for each rank. The smallest comes first."""
+        """Yield a session for each number of ranks, the smallest number first. A slot of the
+        session has one GPU for each rank.
+        """
         for count in sorted({trial.cell.rank_count for trial in self.plan.trials}):
             plan, own = self.plan.with_ranks(count), self.own.with_ranks(count)
             yield replace(self, plan=plan, own=own)

@@ -241,8 +241,9 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, the suite (each may be None) and a note to print on what a default decided. Raises
-    SpecError for two suites or a Python file, LaunchFileError for a file that is no YAML.
+    """Return the launch file, the suite and a note. The file and the suite may be None. The note
+    tells the user what a default has decided, or is empty. Raises SpecError for two suites or a
+    Python file, LaunchFileError for a file that is not YAML.
     """
     if typed is not None and typed.suffix == ".py":
         raise SpecError(

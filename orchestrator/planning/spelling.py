@@ -20,7 +20,7 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""Functions, by import path, whose values a shell offers as an option's completions."""
+"""Import path of the function whose values a shell offers as an option's completions, by field."""
 POSITIONAL = object()
 """Marks a field that is typed without an option's name."""
 
@@ -31,7 +31,10 @@ class AtLeast:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return Typer's form of a field's `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`, else None."""
+    """Return the Typer option or argument that a type hint describes, None if it describes neither.
+
+    A hint that does is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
+    """
     marks = getattr(hint, "__metadata__", ())
     if info := next((each for each in marks if isinstance(each, ArgumentInfo | OptionInfo)), None):
         return info

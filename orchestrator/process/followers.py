@@ -51,8 +51,8 @@ class Follower:
 
 
 def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
-    """Return the failed rank to blame, and its fault. A dead process comes before one that replied:
-    the reply may only report that the dead process is missing.
+    """Return a failed rank and its fault; None if no rank failed. A dead process is preferred:
+    the reply of another rank may only report that the dead process is missing.
     """
     faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
     return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

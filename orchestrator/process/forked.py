@@ -131,7 +131,7 @@ class Forked:
             os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read the process's lines. Return its Said, as JSON, if it passes the baton on, else None."""
+        """Read the process's lines. If it passes the baton back, return its report, as JSON."""
         self._watch_followers()
         if self._replies not in ready:
             return None
@@ -152,7 +152,9 @@ class Forked:
         return passed
 
     def _watch_followers(self) -> None:
-        """Note the first failed follower and kill rank 0, unless rank 0 died first: then followers fail, too."""
+        """If a follower failed, note its fault and kill rank 0. Do neither if rank 0 died: its end
+        makes followers fail, too.
+        """
         for follower in self._followers:
             follower.listen()
         if self._fault or (fault := first_fault(self._followers)) is None:
@@ -226,7 +228,7 @@ class Forked:
         )
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line. Return None for a line of user code, after which the process is killed."""
+        """Parse a line. If user code wrote the line, return None and have the process killed."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -279,8 +281,8 @@ def live(
     request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
 ) -> None:
     """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`.
-    `seat`: the process's rank; None: the trial has only one. `turns`: None for a rank above 0,
-    which replies only if it fails.
+    `seat`: the process's rank; None unless the job is a trial of several ranks. `turns`: None for
+    a rank above 0. Such a rank replies only if it fails.
     """
     global _replier
     _replier = os.getpid()
@@ -315,7 +317,9 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close the server's pipes and sockets but `ours`, so that a trial cannot write to them."""
+    """Close the pipes and sockets that came from the server, so that a trial cannot write to them.
+    `ours`: descriptors that stay open.
+    """
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -389,7 +393,9 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and its innermost line, of the user's code if that has one."""
+    """Return the error's text, and the innermost line of the user's code in its traceback. If the
+    traceback has no such line, take the innermost of all.
+    """
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     theirs = [each for each in frames if _package(each[0]) not in NOT_THE_USERS]

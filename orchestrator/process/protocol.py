@@ -1,10 +1,13 @@
 """The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
 
-A slot begins processes, passes them the baton and ends them. When a process passes the baton back,
-the server sends the process's report; when a process has ended, its outcome. Several new
-processes have the baton at once, until they report or end; later only one has it. The server's code may
-be another version: its greeting has the protocol's number. An unknown field of a reply is ignored, a missing
-one is null. A request with an unknown field is refused, as the field may change what is measured.
+A slot begins processes, passes the baton to them and ends them. When a process passes the baton
+back, the server sends the process's report. When a process has ended, the server sends its outcome.
+Several new processes may have the baton at once, until each reports or ends. After that, only one
+process has the baton.
+
+The server's code may be of another version: its greeting has the protocol's number. In a reply, an
+unknown field is ignored, and a missing field is null. A request with an unknown field is refused,
+as the field may change what is measured.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,9 @@
 """The fork server: imports once what trials need, and forks a fresh process for each request.
 Several processes may live at a time, and take turns.
 
-The server has one thread, never touches CUDA, and checks both: else a forked process may hang or
-crash. Requests come on standard input, whose end ends the server; answers go to standard output.
+The server has one thread and never touches CUDA: else a forked process might hang or crash. The
+server checks both after its imports. Requests come on standard input, whose end ends the server;
+answers go to standard output.
 """
 
 import gc

@@ -36,7 +36,7 @@ class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
     """Trials recorded in this launch, by status."""
     slots: dict[str, str] = field(default_factory=dict)
-    """Trial that each slot began last, by the slot's name, until the slot's next record."""
+    """Trial that each slot began last, by slot name. The slot's next record removes the entry."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
     """Names of the warnings about the timed code, each once."""
@@ -83,14 +83,14 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return the status, and an exception's type and line or, without them, the message."""
+    """Return the status, and the type and line of the exception in `message`, else `message`."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
 
 class Hopeless:
-    """Finds cells that cannot run: every config raised the same Python exception twice. Lack of memory,
-    crashes and timeouts do not count, which are results of single trials.
+    """Finds cells that cannot run: every config raised the same Python exception twice. Lack of
+    memory, crashes and timeouts do not count: they are results of single trials.
     """
 
     def __init__(self, configs: int | None) -> None:
@@ -116,7 +116,9 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return how many configs must fail before a cell is given up: all, and two or more in a comparison."""
+    """Return how many configs must fail before a cell is given up: all of the plan's configs, and
+    at least two if the session compares configs.
+    """
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
@@ -146,7 +148,7 @@ class Recorder:
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return the trials that are neither recorded nor given up. `cells`: cell_id of each, by trial_id."""
+        """Return the trials neither recorded nor given up. `cells`: the cell_ids, by trial_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -188,7 +190,9 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set how many slots `wait_for_all_slots` waits for: those with a block at the start. A slot may come first."""
+        """Set how many slots have a block at the start: `wait_for_all_slots` waits for these slots.
+        Some may have started before this call.
+        """
         self._slots_missing += count
         self._open_if_all_are_up()
 
@@ -205,7 +209,9 @@ class Recorder:
             self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note why a slot did not start. A second equal reason stops new trials. Return whether they are stopped."""
+        """Note why a slot did not start. If the same reason comes again, stop new trials. Return
+        whether new trials are stopped.
+        """
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
             self._progress.stopped = f"a slot does not come up: {reason}"
@@ -261,7 +267,7 @@ class Recorder:
             return
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Write records, in a thread. Return the error's text, if any."""
+        """Write records. Return the error's text, if any."""
         try:
             self._store.write(*records)
         except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost

@@ -271,8 +271,8 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up, unless it is up with this same file, as `ray up` would end its jobs.
-        If it answers without a token, take it down and raise ClusterError.
+        """Bring the cluster up. Do nothing if it is up with this same file: `ray up` would end its
+        jobs. If the cluster answers without a token, take it down and raise ClusterError.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)

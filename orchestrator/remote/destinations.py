@@ -111,7 +111,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
     (lambda file: True, lambda file: Here()),
 ]
-"""Destinations by kind of launch file, each after its test. The first test that returns True decides."""
+"""Tests of a launch file, each with its destination. The first test that returns True decides."""
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:

@@ -145,7 +145,7 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run this folder's request on this node's cluster. Print an Ended event; return its exit code."""
+    """Run this folder's request on this node's cluster. Print how it ends; return the exit code."""
     request = read_request(Path.cwd())
     try:
         # Ray copies a job's folder to its workers. Without a job, this process has Ray do that.
@@ -171,7 +171,9 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the results' location on the head: the URL, or a folder, into which the sender's records are copied."""
+    """Return the results' location on the head: the URL or a folder. If it is a folder, copy the
+    sender's records into it.
+    """
     results = request.sweep.results
     if Location(results).is_url:
         return results
@@ -210,7 +212,9 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive, as a slot on a lost node would never begin; all nodes if none is alive."""
+    """Return the nodes that are alive: a slot on a lost node would never begin. If no node is
+    alive, return all nodes.
+    """
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

@@ -1,4 +1,4 @@
-"""Reads the output of jobs: follows a job to its end or reads it so far, and copies its records."""
+"""Reads a job's output, to its end or what there is so far, and copies the job's records."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
@@ -41,7 +41,9 @@ class Follower:
     """Handles a job's events: shows progress, copies records, keeps the last event. An event may be repeated."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`results`: folder for copies of records. If it is a URL or the job's own (`is_here`), none are made."""
+        """`results`: folder for copies of records. No record is copied if `results` is a URL, or
+        the folder into which the job itself writes (`is_here`).
+        """
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
@@ -140,7 +142,7 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
 class JobStatus:
     job_id: str
     state: str
-    """State of a Ray job, such as pending or failed. This machine's is running or not running."""
+    """State of a Ray job, such as pending or failed; of this machine: running or not running."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]

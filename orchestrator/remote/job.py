@@ -44,7 +44,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """What the request of a night holds besides that of a launch."""
+    """The part of a night's request that the request of a launch lacks."""
 
     options: NightOptions
     keys: NightlyKeys
@@ -122,9 +122,9 @@ class Progressed:
     """Progress of a job. The latest event replaces the earlier ones."""
 
     progress: Progress
-    """Progress of the session that runs now, which may be one of repeats of split blocks."""
+    """Progress of the session that runs now: the plan, or later repeats of split blocks."""
     sweeps: dict[str, SweepStatus]
-    """Statuses by launch_id: of the sweep and, in a night, of its fresh trials."""
+    """Status of each launch, by launch_id: the sweep's and, in a night, the fresh trials'."""
     kind: Literal["progressed"] = "progressed"
 
 

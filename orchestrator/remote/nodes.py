@@ -111,7 +111,9 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """Survey this node, in another process because Ray keeps this one, which must not import torch."""
+    """Remove old caches, and survey this node in a child process. Ray keeps the present process,
+    which must not import torch.
+    """
     folder = our_temporary_folder()
     remove_old_caches(folder / "scratch")
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
@@ -120,7 +122,9 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove compute caches of old sweeps. At its end a sweep removes only those on its driver's node."""
+    """Remove compute caches that old sweeps left. A sweep that ends removes only the caches on its
+    driver's node.
+    """
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)

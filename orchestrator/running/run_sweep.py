@@ -183,7 +183,7 @@ class OpenSweep:
     console: Console
 
     def lacks_anything(self) -> bool:
-        """Return whether a trial is left to run; in decided cells only retries count."""
+        """Return whether a trial is left to run. Of decided cells, only retries are left."""
         session = self.session
         decided = stopped_cells(self.store, session) if session.resumed else set()
         return any(
@@ -216,9 +216,10 @@ class OpenSweep:
     def repeats(self) -> Plan:
         """Return repeats of the blocks that were split over GPUs or launches, to run at the end of the sweep.
 
-        A repeat has ids of its own, which follow from the plan and the number of earlier repeats: its trials
-        pair only with each other, and resuming plans nothing twice. A block is left out if the launch has only
-        some of its trials (--only). An until-decided sweep repeats nothing: further blocks replace split ones.
+        A repeat has ids of its own, so the trials of a repeat pair only with each other. The ids
+        follow from the plan and the number of earlier repeats, so a resumed sweep plans no repeat
+        twice. A block is left out if the launch has only some of the block's trials (--only). An
+        until-decided sweep repeats nothing: further blocks replace the split ones.
         """
         own = self.session.own
         if self.whole.looks:
@@ -250,7 +251,9 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Return the session, `cell_by_cell` if the time left is too short for all first looks."""
+    """Return the session, with `cell_by_cell` set if the time left is too short for the first looks
+    of all cells. Print how many cells the time suffices for.
+    """
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -328,7 +331,9 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return a block's repeat `number`, with ids above those of the plan and of earlier repeats."""
+    """Return the trials of a block's repeat: the ids are above those of the plan and of earlier
+    repeats. `number`: 1 for the block's first repeat.
+    """
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates

@@ -49,8 +49,8 @@ LOOK_S = 10.0  # between checks of whether the device is free
 
 class ThisMachine:
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait for other work on the GPUs; infinite: waits for sweeps only.
-        `plans_only`: nothing will run here.
+        """`wait_s`: longest wait until sweeps and other processes leave the GPUs; infinite: other
+        processes are not waited for. `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s
         self._plans_only = plans_only
@@ -61,9 +61,10 @@ class ThisMachine:
 
     @classmethod
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
-        """Return this machine once one of its devices has no sweep; torch is not imported for that.
+        """Return this machine once one of its devices has no sweep. Does not import torch.
 
-        If sweeps hold all devices, waits if `waits`, else raises SweepBusyError naming a holder.
+        If sweeps hold all devices, wait if `waits` is true, else raise SweepBusyError, which names
+        the holder of a device.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -181,7 +182,10 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return one holder, as text, if sweeps hold all visible GPUs (without GPUs: the CPU), else None."""
+    """Return the holder of a device, as text, if sweeps hold all devices: the visible GPUs or, if
+    there are none, the CPU. Return None if a device is free, or if NVML lists no GPU although one
+    is needed or ROCm may have some.
+    """
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
     if not gpus and (needs_gpu or has_rocm):
@@ -192,9 +196,11 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold the GPUs or, if none, the CPU. If `wait_s` is finite, also wait for other processes to end.
+    """Hold the GPUs or, if there are none, the CPU, while the `with` block runs. If `wait_s` is
+    finite, also wait, no longer than `wait_s`, until no other process works on the GPUs.
 
-    Raises SweepBusyError if a sweep still holds a device after `wait_s`. Trials beside other processes are marked.
+    Raises SweepBusyError if a sweep still holds a device after `wait_s`. If other processes still
+    work then, trials run beside these, and are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

@@ -78,8 +78,8 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds until they are precise enough or the budget is spent. Return which of the two it
-        was; None if all members ended.
+        """Time rounds until the times are precise enough or the budget is spent. Return "precision"
+        or "budget"; None if all members ended.
         """
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
@@ -282,7 +282,7 @@ class Block:
             yield from records
 
     def _again(self, members: list[Running]) -> None:
-        """End these processes, and put their trials back, which are then measured alone."""
+        """End the processes, and put their trials back. These trials are then measured alone."""
         for member in members:
             if not member.outcome:
                 member.server.end(member.number)
@@ -317,7 +317,7 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether a process may have failed because others of its block held memory."""
+    """Return whether a process lacked memory: its block's other processes may have held it."""
     outcome = running.outcome
     if outcome is None:
         return False
@@ -327,8 +327,9 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a cuDNN plan, as other processes held memory: a logged
-    workspace fits into the most free memory that a process found, but not into the least.
+    """Return whether a search may have dropped a cuDNN plan because other processes held memory.
+    Then a logged workspace fits into the most free memory that a process found, but not into the
+    least.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

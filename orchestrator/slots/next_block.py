@@ -21,7 +21,7 @@ class _Cell:
     released: int
     """Number of the cell's first blocks that may run: those up to its present look."""
     waiting: deque[Trial] = field(default_factory=deque)
-    """First trial of each of the cell's blocks that may not run yet, in the plan's order."""
+    """The cell's blocks that may not run yet, in the plan's order, each as its first trial."""
     out: frozenset[str] = frozenset()
     """Names of the configs that lost the race."""
 
@@ -29,9 +29,10 @@ class _Cell:
 class BlockQueue:
     """Hands out a plan's blocks. In a plan with looks, an undecided cell gets the blocks up to its next look.
 
-    Records are read when no block is left to hand out. So cells are judged together, and the order
-    depends on plan and records alone. Undecided cells with fewer looks come first, so that a resumed
-    sweep judges cells together, too. A block for a warm cache waits until another one has filled the cache.
+    Records are read only when no block is left to hand out. So cells are judged together, and the
+    order of blocks depends on the plan and the records alone. Undecided cells with fewer looks come
+    first, so that a resumed sweep also judges cells together. A block for a warm cache waits until
+    another block has filled the cache.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class BlockQueue:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
-        """Drop the waiting blocks, except each cell's first ones, which advice needs."""
+        """Drop the waiting blocks, except those that advice needs: the first ones of each cell."""
         for block, first in list(self._ready.items()):
             if first.replicate >= self._owed:
                 del self._ready[block]

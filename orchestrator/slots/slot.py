@@ -207,9 +207,9 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return the folder of a trial's compute cache, never the user's own; None if nothing is compiled.
+        """Return the folder of the sweep for a trial's compute cache; None if nothing is compiled.
 
-        GPUs of one model and driver share a folder: each loads what CUDA compiled for another.
+        GPUs of one model and driver share a folder: each GPU loads what CUDA compiled for another.
         """
         if not (self._on_gpu(trial) or trial.config.how.compiles):
             return None

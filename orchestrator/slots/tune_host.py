@@ -75,7 +75,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """The actor of a slot. A trial of Tune's is one of our blocks; each `step` makes a record."""
+    """The actor of a slot. Tune's trials are our blocks. Each `step` makes one record."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -145,7 +145,9 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Gives Tune blocks until all ran, the time left is shorter than a block, or a slot stopped."""
+    """Gives Tune blocks until all blocks have run or a slot stops. Once the time left is shorter
+    than a block, only the blocks that advice needs are given.
+    """
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -184,8 +186,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which trials keep their actors. Tune's own choice gives a waiting trial an old
-    actor and ends the trial's new one, so that a lost slot would never return.
+    """FIFO order in which trials keep their actors. Tune's own order would give a waiting trial an
+    old actor and end the new actor that was started for the trial: a lost slot would never return.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:

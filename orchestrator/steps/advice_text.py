@@ -107,16 +107,16 @@ HEADLINES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """A kernel choice kept by an errata file; its baseline has `benchmark` off and no such file."""
+    """A kernel choice kept by an errata file. Its baseline: `benchmark` off without the file."""
 
     file: str
     advice: Advice
-    """Advice for the requested start, with `benchmark` off: the file's errata against none."""
+    """Advice for the requested start. Compares the file's errata with none, `benchmark` off."""
     measured: Freeze
     cannot: Sequence[str] = ()
     """Operations that cannot keep their fastest cuDNN plan."""
     operations: int | None = None
-    """None if this command made no search."""
+    """Number of the step's operations; None if this command made no search."""
 
     @property
     def gains(self) -> bool:
@@ -162,7 +162,7 @@ class Answered:
     def of(
         cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
     ) -> Self:
-        """Make an instance of `found` and of the trials of these configs."""
+        """Make an instance of the fields `found` and the configs' times, failures and warnings."""
         failures = [failure for row in configs for failure in row.failures or ()]
         warnings = {name for row in configs for name in row.warnings or ()}
         return cls(
@@ -239,7 +239,7 @@ class Answered:
         return HEADLINES[advice.advice]
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield labels and texts; an empty label continues the fact before."""
+        """Yield facts as label and text. A text with an empty label continues the fact before."""
         if self.advice is None or self.advice.no_effect_reason == "no_cuda":
             ends = f"{milliseconds(min(self.times_ms))} to {milliseconds(max(self.times_ms))}"
             here = f"on this CPU ({len(self.times_ms)} processes, {ends})"
@@ -352,7 +352,7 @@ def three_ways(kept: Kept) -> Section:
 
 
 def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow]) -> Section:
-    """Return a table: a line for each figure that a row has, and below it the interval's ends."""
+    """Return a table: a line for each figure with a value, then a line with its interval's ends."""
 
     def lines() -> Iterator[Sequence[str]]:
         for name, column, text in figures:

@@ -87,7 +87,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
 
 
 def kept_rules(file: str) -> str:
-    """Return the rules of an errata file as text for a config. Raises SpecError."""
+    """Return the rules of an errata file as a config holds them. Raises SpecError."""
     try:
         return text_of(read_file(Path(file)))
     except ValueError as error:
@@ -103,7 +103,7 @@ def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
-    """Answer for each GPU model and input, from installed results with other settings at defaults."""
+    """Answer from installed results at default settings, for each GPU model and input."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",

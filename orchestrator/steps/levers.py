@@ -77,7 +77,7 @@ def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[
 
 
 def freeze_command(changes: Changes, options: AdviseOptions) -> str:
-    """Return the `sweep freeze` that searches under these changes, as far as they are of a step."""
+    """Return the `sweep freeze` command with those of the changes that are options of a step."""
     of_step: dict[str, Any] = {lever: text for lever, text in changes if lever in OF_STEP}
     step = replace(options, levers=None, allow=None, same_bits=False, **of_step)
     return step.command("freeze")
@@ -100,7 +100,10 @@ def name_of(changes: Changes) -> str:
 
 
 def named_changes(options: AdviseOptions) -> list[Change]:
-    """Return the changes from the user's own config that the options name. Raises SpecError for unknown names."""
+    """Return the changes that the options name, without values of the user's own config.
+
+    Raises SpecError for unknown names.
+    """
     levers = options.levers.split(",") if options.levers else LEVERS
     allowed = options.allow.split(",") if options.allow else []
     for option, names, known in (("levers", levers, LEVERS), ("allow", allowed, PRECISIONS)):
@@ -135,11 +138,13 @@ def next_configs(
 ) -> list[Changes]:
     """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
 
-    `rows` has the advice that compares each measured config with the user's own; None: no times. The user's own
-    is among `rows` only if it has none, which ends the race. The first stage has each value alone, without those
-    that compile. A later stage has the fastest config so far and new ones: all levers that help alone combined,
-    and each config that differs from the fastest in one lever. A new config was not measured, and has no value
-    that failed alone.
+    `rows` has the advice that compares each measured config with the user's own, or None if the
+    config has no times. The user's own is in `rows` only if it has no times: the race is over.
+
+    The first stage has each value alone; values that compile wait if there are others. A later
+    stage has the fastest config so far and new ones: all levers that help alone combined, and each
+    config that differs from the fastest in one lever. A new config was not measured, and has no
+    value that failed alone.
     """
     if OWN in rows:
         return []
@@ -180,7 +185,7 @@ def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
 
 
 def fault_together(changes: Changes, options: AdviseOptions) -> str | None:
-    """Return why values that each run alone cannot run together, as `execution_fault` does for a cell."""
+    """Return why these values cannot run together, although each runs alone; None if they can."""
     config = config_of(changes)
     precision = find_precision(config.precision or options.precision)
     if config.how.captured and precision.autocast == "float16" and options.direction != "inference":

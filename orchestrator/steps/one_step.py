@@ -90,7 +90,10 @@ def suite_to_compare(
     configs: Sequence[Config] = (),
     until: UntilDecided = UNTIL,
 ) -> SuiteSpec:
-    """Return a suite for a job, by default with benchmark off and on; with `errata`, also off with these errata."""
+    """Return a suite for a job, by default with benchmark off and on.
+
+    `errata`: rules of a further config, with benchmark off.
+    """
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
@@ -184,8 +187,10 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a sweep of the step, new or named `sweep_id`. A process may take half of `whole_s` (default:
-    `left_s`). `left_s` defaults to the command's time left.
+    """Plan a sweep of the step: the sweep `sweep_id`, by default a new one.
+
+    A process may take half of `whole_s`, and at least LEAST_TIMEOUT_S. `whole_s` defaults to
+    `left_s`, and `left_s` to the command's time left.
 
     Raises SpecError, with the reason, for a workload that cannot be used.
     """

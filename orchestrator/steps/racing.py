@@ -64,7 +64,7 @@ class Raced(Answered):
     """What a race's records say: each config beside the user's own, over the blocks of all stages."""
 
     best: Changes
-    """The config to set. `advice` compares it with the user's own; None if both are the same."""
+    """The config to set. `advice` compares it with the user's own, unless both are the same."""
     advices: Mapping[Changes, Advice]
     trials: Mapping[Changes, ConfigTrials]
     out: Mapping[Changes, str]
@@ -92,7 +92,10 @@ class Raced(Answered):
 
     @property
     def search_s(self) -> float | None:
-        """Seconds that the config's search adds to a start; None without one, or if a job would hardly notice."""
+        """Seconds that the search of `best` adds to a start.
+
+        None without a search, if a job would hardly notice it, or if nothing is decided.
+        """
         without = tuple(change for change in self.best if change not in BENCHMARK)
         row, rest = self.advice, self.advices.get(without)
         compiles = levers.config_of(self.best).how.compiles  # a compiler chooses by itself
@@ -297,7 +300,10 @@ def race_of(
 
 
 def stored_names(store: Store, options: AdviseOptions) -> list[str]:
-    """Return the names of the step's races, the newest first: each begins the ids of its sweeps."""
+    """Return the names of the step's races, newest first.
+
+    The ids of a race's sweeps begin with the race's name.
+    """
     ids = stored_sweeps(store, options, SUITE, on_gpu=True)
     return list(dict.fromkeys(sweep_id.rpartition("-")[0] for sweep_id in ids))
 
@@ -312,7 +318,7 @@ def stored_race(options: AdviseOptions) -> Raced | None:
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
     """Return the seconds of a job, with its start, by config. `steps`: the job's length; default: as requested.
 
-    The user's own time is from its pairs with the config that has most blocks.
+    For the user's own config, the time is the baseline's beside the config with most blocks.
     """
 
     def job_s(row: Advice, side: str) -> float:

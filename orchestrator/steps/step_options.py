@@ -167,7 +167,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
     @property
     def races(self) -> bool:
-        """Return whether several levers are raced, instead of benchmark off and on alone."""
+        """Return whether the command races levers, rather than compare benchmark off and on."""
         is_of_benchmark = self.freeze or self.ranks or self.measure_ranks or self.reference
         return not is_of_benchmark and bool(self.levers != "benchmark" or self.allow)
 

@@ -58,7 +58,7 @@ def sections_of(findings: Findings) -> list[Section]:
 
 
 def loop_text(findings: Findings) -> str | None:
-    """Return how much of the loop's time the model takes on the GPU; None if that was not timed."""
+    """Return how much of the loop's time model and optimiser take on the GPU; None if not timed."""
     loop = findings.gpu_loop
     if loop is None:
         return None
@@ -71,7 +71,7 @@ def loop_text(findings: Findings) -> str | None:
 
 
 def who_turned_it(findings: Findings) -> str:
-    """Return the most common question's answer: which lines turn benchmark on or off."""
+    """Return which lines turned benchmark on or off; if none did, a sentence that says so."""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
         return "\n".join(map(_turned_text, turned))
@@ -146,7 +146,7 @@ def made_at(model: Model) -> str | None:
 
 
 def place_text(place: SourceLine) -> str:
-    """Return `FILE:LINE (FUNCTION)`, with FILE relative to site-packages or the current folder if it is there."""
+    """Return `FILE:LINE (FUNCTION)`. FILE is relative if in site-packages or the current folder."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]

@@ -324,5 +324,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name, with the settings that both configs share if they are not PyTorch's defaults."""
+    """Return the cell's name, and the configs' shared settings that are not PyTorch's defaults."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

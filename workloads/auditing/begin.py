@@ -102,7 +102,7 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """End the script, as sys.exit() in its main thread does, if `calls` of a model have reached the limit."""
+        """Raise SystemExit in the main thread if `calls` of a model have reached the limit."""
         if self._steps is not None and calls >= self._steps:
             signal.pthread_kill(threading.main_thread().ident or 0, END)
 

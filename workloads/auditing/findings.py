@@ -74,7 +74,7 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """A model's argument in all calls that recorded gradients (`training`), or in all others."""
+    """A model's argument, in all calls with gradients (`training`) or in all calls without."""
 
     training: bool
     name: str | int
@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """What all calls agree on, by dimension: its size, and the names of input sizes equal to it."""
+    """What holds in all calls, for each dimension: its size, names of input sizes equal to it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules that ran convolutions, or whose compiled ones an audit misses."""
+    """Equal outermost modules that ran convolutions, or have compiled ones that an audit misses."""
 
     name: str
     module: str
@@ -135,7 +135,7 @@ class GpuLoop:
     steps: int
     """A step with gradients has one call of an optimiser, or several in a row."""
     work_ms: float
-    """From each step's model call to the end of its optimiser or, without gradients, of this call."""
+    """From each step's model call to its optimiser's end or, without gradients, the call's end."""
     loop_ms: float
     """From each step's model call to the next step's."""
 
@@ -159,14 +159,14 @@ class Findings:
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Number of calls without noted sizes: beyond 100,000 distinct ones, or of strideless tensors."""
+    """Calls without noted sizes: new kinds after 100,000, or tensors without strides or on meta."""
     arrivals: tuple[tuple[int, int], ...]
     """Pairs: n, and the number of distinct convolutions in the first n calls."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
     gpu_loop: GpuLoop | None
-    """None: no model ran on a GPU, or in few steps, or in training without an optimiser of torch's."""
+    """None: no model ran on a GPU, few steps ran, or training used no optimiser of torch's."""
     own_errors: tuple[str, ...]
     """Errors of the audit itself: calls may be missing."""
 

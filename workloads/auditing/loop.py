@@ -16,7 +16,7 @@ Event = Any
 
 
 class LoopTimes:
-    """Steps of the first thread that calls a model on a GPU, on this GPU."""
+    """Steps in one thread on one GPU: those of the first call of a model on a GPU."""
 
     def __init__(self, own: OwnErrors) -> None:
         self._own = own
@@ -37,7 +37,7 @@ class LoopTimes:
         optimizer.register_optimizer_step_post_hook(self._optimised)
 
     def begin_call(self, module: Module) -> bool:
-        """Begin a step if the last one's work has ended. Return whether `end_call` has to follow."""
+        """Begin a step if the last step's work has ended. Return whether to call `end_call`."""
         device = next((weight.device for weight in module.parameters()), None)
         if device is None or device.type != "cuda":
             return False
@@ -54,7 +54,7 @@ class LoopTimes:
         return True
 
     def end_call(self, *, training: bool) -> None:
-        """End the step's work, unless a call in it recorded gradients: then its optimiser does."""
+        """End the step's work, unless the step recorded gradients: then the optimiser ends it."""
         self._training = self._training or training
         if not self._training:
             self._ended = self._mark()
@@ -81,7 +81,7 @@ class LoopTimes:
                 self._sums.loop_ms += began.elapsed_time(next_began)
 
     def summary(self) -> GpuLoop | None:
-        """Return the sums over all steps that the GPU has ended; None if all belong to the warm-up."""
+        """Return sums over the steps that the GPU has ended after the warm-up; None if none."""
         with self._own:  # the script may have ended by an error of CUDA's
             self._read()
         return self._sums if self._sums.steps > 0 else None

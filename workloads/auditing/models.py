@@ -40,7 +40,7 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 
 
 class ModelCalls:
-    """Calls of equal modules: modules of one class that one line made with the same arguments."""
+    """Calls of equal modules: of one class and size, made by one line with the same arguments."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -108,7 +108,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of this and equal modules; None if the module ran no convolution so far."""
+    """Calls of this and equal modules; None before the module counts as a model."""
 
 
 class Models:

@@ -39,7 +39,7 @@ PRECISIONS = {
     ("cuda", "conv"): "conv.fp32_precision",
     ("cuda", "rnn"): "rnn.fp32_precision",
 }
-"""Names of cuDNN's precision flags, by the setter's arguments, without that of matrix products."""
+"""Names of precision flags, by the setter's arguments. The flag of matrix products is left out."""
 PRECISION = ("_get_fp32_precision_getter", "_set_fp32_precision_setter")
 
 R = TypeVar("R")
@@ -65,7 +65,10 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """`calls` counts convolutions so far; a forked process that sets a flag makes file `elsewhere` + pid."""
+        """`calls` returns the number of convolutions so far.
+
+        A forked process that sets a flag makes the file `elsewhere` + its pid.
+        """
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # folder of the package torch, once imported
@@ -149,7 +152,7 @@ class Writes:
     def _writer(self) -> tuple[SourceLine, SourceLine | None] | None:
         """Return the writer's line, and the innermost line of the user's own code in another file.
 
-        The writer is code outside torch, or torch where it writes unasked.
+        The writer is code outside torch, or torch's own code if torch writes unasked.
         """
         frame: FrameType | None = sys._getframe(1)
         of_torch: FrameType | None = None

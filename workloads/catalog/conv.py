@@ -68,7 +68,10 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return torch.nn.functional's convolution, which CPU autocast casts, and the sizes."""
+    """Return a function of torch.nn.functional, and its arguments from the stride on.
+
+    CPU autocast casts tensors for this function.
+    """
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

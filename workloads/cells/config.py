@@ -151,7 +151,7 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Environment variables that torch reads when it is imported and, in a gate, one that names the side."""
+        """Variables that torch's import reads; in a gate, also the variable that names the side."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
@@ -210,8 +210,8 @@ def read_back(variables: Iterable[str]) -> Config:
 def apply_config(config: Config) -> Config:
     """Apply `config` and return the config read back. Raises WorkloadError if the two differ.
 
-    Layout, precision and execution are not read back here. `Precision.apply` checks TF32, columns of Choice have
-    the layouts of convolutions, and columns of Ran show how steps ran.
+    Layout, precision and execution are not read back here. `Precision.apply` checks TF32.
+    A record's columns show the layouts of convolutions, and how steps ran.
     """
     config.apply()
     of_step = {name: getattr(config, name) for name in OF_STEP}

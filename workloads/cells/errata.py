@@ -5,8 +5,9 @@ A rule bans all plans of an engine, or only its plans with certain knobs: `ConvF
 cuDNN: one, `@91900`, or a range, `@91900-91901`, end excluded. A plan's tag is its name in
 the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
-PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules. So we add
-those, from a text in PyTorch's library (aten/src/ATen/native/cudnn/Conv_v8.cpp). `Rule.bans` matches
+PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules.
+So our files also have PyTorch's rules, from a text in its library
+(aten/src/ATen/native/cudnn/Conv_v8.cpp). `Rule.bans` matches
 plans as the frontend does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 

@@ -43,7 +43,7 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """Default of each parameter of a regime, None if the parameter has no default. None for a workload."""
+    """For a regime: each parameter's default, or None without a default. For a workload: None."""
     fault: str | None = None
     """Why no cell can use the workload or regime; None: cells can use it."""
     fails: bool = False
@@ -255,7 +255,7 @@ def _suiting_regime(
     problem: ConvProblem | None,
     facts: Facts,
 ) -> _Rule | None:
-    """Return the rule of `regime`; None if the rule comes from `all` and does not suit the cell."""
+    """Return the rule of `regime`, or None if `all` chose a rule that does not suit the cell."""
     choice, by_all = regime
     try:
         rule = _rule(choice, base, facts)

@@ -129,7 +129,7 @@ def find_field_case(name: str) -> FieldCase:
 
 
 def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
-    """Return the suite with cells and configs of all testable cases in place of its own cells."""
+    """Replace the suite's cells by those of all testable cases, with their configs."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
     cells: dict[tuple[tuple[str, str], ...], list[Config]] = {}

@@ -62,7 +62,7 @@ class ListedSpec(BaseModel):
     seed: int = 0
     """Seed of the draws, which are the same for every config and replicate."""
     rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
-    """Rows of the file. They are read along with the YAML file, and sent with the suite."""
+    """Rows of the file. They are read when the YAML file is read, and sent with the suite."""
 
     @model_validator(mode="before")
     @classmethod

@@ -20,11 +20,11 @@ class MeasureSpec(BaseModel):
     model_config = STRICT
 
     cold_budget_s: Seconds = 150.0
-    """After this time no further shape is called cold; if any is left, the loop counts as open."""
+    """Time for the first calls of all shapes; if it runs out, the loop counts as open."""
     cold_shapes: Annotated[int, Field(ge=1)] = 64
-    """At most this many shapes are called cold."""
+    """Largest number of shapes whose first calls are timed; with more, the loop counts as open."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
-    """If shapes never end, this many are called cold before the loop."""
+    """If shapes never end, number of shapes whose first calls are timed before the loop."""
     warmup_s: Seconds = 0.4
     """The steady loop runs this long before it is timed."""
     warmup_limit_s: Seconds = 1.5
@@ -90,7 +90,8 @@ class LogPass(measured.Logged):
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """For each operation of `logged_choices`, its number of calls if each shape runs one step; empty: unknown."""
+    """For each operation of `logged_choices`, its calls in total if a step runs at each shape;
+    empty: unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Texts about banned plans that ran: each names a plan and the rule of errata that bans it."""
 

@@ -185,9 +185,10 @@ class ModelSpec(BaseModel):
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the model's class or function."""
     inputs: Inputs | None = None
-    """What the model is called with. Default: one float tensor with the shape `input`. Tensors in order, or by
-    name as keyword arguments, each as `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function
-    FILE.py:NAME that gets the shape."""
+    """What the model is called with. Default: one float tensor with the shape `input`. A list has
+    the arguments in order, a mapping has keyword arguments, each as
+    `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function FILE.py:NAME, which gets
+    the shape and returns the arguments."""
     loss: str = MEAN_SQUARE
     """What training minimises: mean_square or cross_entropy of all outputs, `own` for the loss that
     the model returns, or a function FILE.py:NAME of what the model returns."""
@@ -227,7 +228,7 @@ class CellAxes(BaseModel):
     """Batch size; replaces that of the problem or workload."""
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
     """How input shapes arrive: a rule by name, with parameters as in `{cycle: {sizes: 4}}`, shapes
-    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: each
+    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: every
     other rule that suits the cell, with default parameters."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
@@ -337,8 +338,9 @@ class SuiteSpec(BaseModel):
     """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`, or `until: best`.
     Default: until decided; 2 without a GPU, 5 in nights and where no two configs differ in one setting."""
     decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
-    """Contrasts that decide a cell if `replicates` is until decided: a setting such as `benchmark`, or `layout=weights`
-    for this value against the usual one. Default: every two configs of a cell that differ in one setting."""
+    """Contrasts that decide a cell if `replicates` is `until: decided`: a setting such as
+    `benchmark`, or a value such as `layout=weights`, which is compared with the usual value.
+    Default: every two configs of a cell that differ in one setting."""
     new_compute_caches: PositiveInt = 1
     """How many of a cell's replicates start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
@@ -365,7 +367,10 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """Distinct configs of the suite and its cells, then these configs with null for layout and precision."""
+        """Distinct configs of the suite and its cells, then each again with null for some settings.
+
+        These settings are layout, precision and, if it is eager, execution.
+        """
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         configs = [*self.configs, *of_cells]
         plain = [config.beside(config.layout, config.precision) for config in configs]
@@ -395,7 +400,10 @@ class SuiteSpec(BaseModel):
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[Config], replicates: Replicates | None
 ) -> str | None:
-    """Return an error if a plan has too many trials, else None. All problems of one file count as one."""
+    """Return an error if a plan has too many trials, else None.
+
+    A value that stands for several, such as a file of problems, counts as one value.
+    """
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
     pairs = sum(
         count * len(axes.configs or configs)

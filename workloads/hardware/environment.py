@@ -59,7 +59,8 @@ class Environment:
 def capture_environment() -> Environment:
     """Return the environment of this process, with its first GPU or else its CPU.
 
-    SWEEP_VERSION and SWEEP_COMMIT, if set, are version and commit, for code that is not installed or not in git.
+    If set, SWEEP_VERSION replaces the version, and SWEEP_COMMIT the commit. Set SWEEP_VERSION if
+    the code is not installed, and SWEEP_COMMIT if it is not in git.
     Without CUDA, SWEEP_FAKE_GPU names a GPU model, to try out clusters of several GPU models.
     """
     import torch

@@ -43,7 +43,10 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the slices in `visible` (CUDA_VISIBLE_DEVICES; None: all), up to its first unknown entry, as CUDA does."""
+    """Return the slices that `visible` names before its first entry without a slice, as CUDA does.
+
+    `visible`: value of CUDA_VISIBLE_DEVICES; None: return all slices.
+    """
     slices = [gpu for gpu in listed if gpu.is_slice]
     if visible is None:
         return slices
@@ -70,7 +73,8 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
     """Return NVML's UUID of the slice that CUDA uses, or None if NVML lists no such slice.
 
-    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. Of a GPU, CUDA uses its first visible slice.
+    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. If it is the GPU's, CUDA
+    uses the first visible slice of the GPU.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]

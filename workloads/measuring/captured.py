@@ -74,7 +74,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it; `as_written` still runs it without graph or compiler."""
+    """Return `step` as `execution` runs it. Its `as_written` uses no graph and no compiler."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

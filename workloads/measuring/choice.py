@@ -49,9 +49,10 @@ CONVOLVES = re.compile(
 def read_choice(
     step: TimedStep, shape: Shape, device: Device, layout: str = "contiguous"
 ) -> tuple[Choice, list[ConvolutionWork]]:
-    """Return the kernels that a step runs at `shape`, and its convolutions' work, by a few untimed runs.
+    """Return the kernels that a step runs at `shape`, and the work of its convolutions.
 
-    The layers that lose channels_last are noted too, unless `layout` is contiguous.
+    Runs the step a few times, untimed. The layers that lose channels_last are noted too, unless
+    `layout` is contiguous.
     """
     watch_of = StepWatch if layout == "contiguous" else LayoutWatch
     run = partial(step.run, step.prepare(shape))
@@ -126,7 +127,7 @@ def _seen(watch: StepWatch) -> Choice:
 
 
 def _losses(watch: LayoutWatch) -> list[str]:
-    """Return layer and operation of each loss of channels_last after which operations convert back."""
+    """Return `layer: operation` of operations that lose channels_last and cause a conversion."""
     numbers = [number for number in losses_in(watch.operations) if number is not None]
     lost = [watch.operations[number] for number in numbers]
     return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
@@ -192,7 +193,10 @@ def kernels_hash(kernels: list[Kernel]) -> str | None:
 
 
 def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
-    """Note the roofline. If steps have one shape, also note its share of device time (if unknown, wall time)."""
+    """Note the roofline. If a closed loop has one shape, also note the roofline's share of a step.
+
+    This is its share of the step's device time or, if that is unknown, of the wall time.
+    """
     least_ms = roofline_ms(work, measured.calibration)
     measured.choice.roofline_ms = least_ms
     step_ms = measured.device.steady_device_ms or measured.wall.steady_wall_ms

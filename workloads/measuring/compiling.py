@@ -99,8 +99,9 @@ class CompileWatch:
             ) from error
 
     def end_workers(self) -> None:
-        """End the compiler's processes and threads, with which this process cannot take turns. A later compilation
-        starts new ones.
+        """End the compiler's processes and threads. While any live, this process takes no turns.
+
+        A later compilation starts new ones.
         """
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
 

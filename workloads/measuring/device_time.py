@@ -49,7 +49,10 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(step: TimedStep, run: Callable[[], object]) -> None:
-    """Call `run`, one step. Raises CannotCapture if it waits for the device, as a failed capture would do harm."""
+    """Call `run`, one step. Raises CannotCapture if `step` is not capturable or waits for the GPU.
+
+    A capture of such a step would fail, and a failed capture does harm.
+    """
     if not step.capturable:
         raise CannotCapture(
             "the step launches from several threads, or a compiler replays graphs of its own"
@@ -82,7 +85,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Call `run` on a side stream, as autograd remembers the stream and captures must avoid the default one."""
+    """Call `run` on a side stream. Autograd keeps it, and a capture must avoid the default one."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -165,8 +168,9 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
     """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
 
-    Return the samples without NCCL's kernels, and the median time of NCCL's kernels, in which a rank communicates or
-    waits, in ms per step. Return None if the profiler sees no kernel in a round. A process's first call takes 2 s.
+    Return the samples without NCCL's kernels, and the median time of NCCL's kernels in ms per step.
+    In NCCL's kernels a rank communicates or waits. Return None if the profiler sees no other kernel
+    in a round. A process's first call takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []

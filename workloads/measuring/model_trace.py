@@ -153,7 +153,11 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Set the time of an operation's conversions. Those inside it mean that it `pays`, the first that it `loses`."""
+    """Return the operation with the time of its conversions.
+
+    An operation that converts inside `pays`. If no operation before it lost its input's layout, and
+    it is no convolution, it also `loses`.
+    """
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:

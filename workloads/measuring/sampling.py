@@ -69,9 +69,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the standard error of the median ratio of two processes' times, the largest of all pairs.
+    """Return the standard error of the median ratio of two processes' times, for the worst pair.
 
-    `by_process`: the times of each process, one per round. A single process has its median's error.
+    `by_process`: the times of each process, one per round. A single process: its median's error.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))

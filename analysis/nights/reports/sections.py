@@ -49,7 +49,8 @@ ROLES: dict[Group, str] = {
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""By part, its kind of side in `sweep compare`; the first part that changed is compared."""
+"""For each part, the KIND that names a side by it in `sweep compare`; the first changed part
+counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +203,8 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric; without `wall_ratio`, both times of STEADY are `steady`."""
+    """Return hardware, direction and metric. The metric is `steady` for wall or device time of the
+    steady loop, unless the finding has a `wall_ratio`."""
     metric = finding.key.metric
     is_steady = metric in STEADY and finding.wall_ratio is None
     return finding.key.env_hash, finding.direction, "steady" if is_steady else metric

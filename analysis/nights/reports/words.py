@@ -59,7 +59,7 @@ class FindingText:
     finding: Finding
     sweep_id: str
     with_gpu: bool = False
-    """Whether `cell` names the GPU, as the night has findings of several."""
+    """Whether `cell` names the GPU: if the night has findings on several GPUs."""
 
     @property
     def key(self) -> SeriesKey:
@@ -119,7 +119,7 @@ class FindingText:
 
     @property
     def look(self) -> str:
-        """The command that lists the night's failures; empty if the finding is none."""
+        """The command that lists the night's failures; empty if the finding is not about one."""
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.sweep_id}" if is_failure else ""
 
@@ -199,7 +199,8 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Draw nights as bars, odd ones cut off, then the first and the last value."""
+    """Draw each night as a bar, with heights of odd nights cut off; add the first and the last
+    value."""
     values = [word for word in series.words if word is not None]
     words = list(dict.fromkeys(values))
     if words:
@@ -268,7 +269,8 @@ def _of_many(finding: Finding) -> str:
 
 
 def _rechosen(before: str, now: str) -> str:
-    """Return `before → now` of the kernels that differ, so that like changes have equal texts."""
+    """Return `before → now` with only the kernels that differ, so that equal changes have equal
+    texts."""
     old, new = before.split(", "), now.split(", ")
     gone = [name for name in old if name not in new]
     come = [name for name in new if name not in old]

@@ -25,7 +25,8 @@ COLOURS = {
     "purple": ("#7a3fb0", "#c39bf0"),
     "cyan": ("#0f7f86", "#5fd0d6"),
 }
-"""Colours in the light and dark theme. Colour-blind people can tell verdicts apart; `less_3` is fast, `more_3` slow."""
+"""Each role's colour in the light and in the dark theme. Colour-blind people can tell verdicts
+apart. `less_3` to `more_3` are the steps of a ratio, from fast to slow."""
 
 
 def colour(name: str) -> str:

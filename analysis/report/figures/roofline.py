@@ -5,7 +5,7 @@ from cudnn_sweep.analysis.report.figures.palette import colour
 
 
 def _aggregated(by: list[str], **fields: str) -> vega.Spec:
-    """Return a transform to the largest value of each field in each group."""
+    """Return a transform that groups rows by `by` and keeps the largest value of each field."""
     parts = [{"op": "max", "field": field, "as": name} for name, field in fields.items()]
     return {"aggregate": parts, "groupby": by}
 

@@ -76,7 +76,8 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Count trials by cell and contrast; one that several measures use counts once."""
+    """Sum trials over cells and contrasts. Measures of one cell and contrast share trials, so only
+    the measure with the most trials counts."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
@@ -86,7 +87,8 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield each condition and its counts and ranges as text: those with counts first, then by number of rows."""
+    """Yield each condition, and its counts and ranges as text. Conditions with counts come before
+    conditions without; in both groups, conditions with more rows come first."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
