@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # A thread that waits for another's share of a step sleeps: spinning, it would keep that one from its CPU
 # where more processes than CPUs are busy.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / ".pytest_cache/home")
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

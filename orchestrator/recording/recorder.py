@@ -145,6 +145,7 @@ class Recorder:
         self._writing = asyncio.Lock()  # the call that waits longest is next
         self._compacting = asyncio.Lock()
         self._slots_missing = 0
+        self._expects_slots = False
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
@@ -194,6 +195,7 @@ class Recorder:
         Some may have started before this call.
         """
         self._slots_missing += count
+        self._expects_slots = True
         self._open_if_all_are_up()
 
     async def wait_for_all_slots(self) -> None:
@@ -205,7 +207,7 @@ class Recorder:
         self._all_slots.set()
 
     def _open_if_all_are_up(self) -> None:
-        if self._slots_missing == 0:
+        if self._expects_slots and self._slots_missing <= 0:
             self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:

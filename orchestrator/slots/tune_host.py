@@ -228,8 +228,8 @@ class UntilLost(tune.Stopper):
         if ray.wait([self._answer], timeout=0)[0]:
             try:
                 ray.get(self._answer)
-            except ray.exceptions.RayError:
-                return "the recorder is gone"
+            except ray.exceptions.RayError as error:
+                return f"the recorder is gone: {str(error).strip().splitlines()[-1]}"
             self._answer = self._recorder.wanted.remote({})
         return None
 

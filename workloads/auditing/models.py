@@ -192,10 +192,11 @@ class Models:
             called = partial(self._convolutions.called.__getitem__, get_ident())
         before = called()
         output = call(*args, **kwargs)
-        with self._own, unseen_by_modes():
-            training = self._torch.is_grad_enabled()
-            if is_timed:
+        training = self._torch.is_grad_enabled()
+        if is_timed:
+            with self._own:  # if this fails, the call counts all the same
                 self._loop.end_call(training=training)
+        with self._own, unseen_by_modes():
             ran = called() - before
             # No model: a convolution layer that the script itself calls, and DataParallel's copies.
             is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")

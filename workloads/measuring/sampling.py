@@ -69,7 +69,7 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the standard error of the median ratio of two processes' times, for the worst pair.
+    """Return the relative standard error of the median ratio of two processes' times, for the worst pair.
 
     `by_process`: the times of each process, one per round. A single process: its median's error.
     """

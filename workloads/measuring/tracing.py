@@ -80,7 +80,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Group the operations that pay by the one that lost the layout; one that converts inside has a group, too."""
+    """Map each operation that lost the layout to those that pay; it maps to none if it converts inside."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

@@ -30,6 +30,7 @@ apart. `less_3` to `more_3` are the steps of a ratio, from fast to slow."""
 
 
 def colour(name: str) -> str:
+    assert name in COLOURS, name
     return f"var(--{name})"
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import Result
 
 from cudnn_sweep.analysis.engine.database import open_database
-from cudnn_sweep.analysis.report.content import gather
+from cudnn_sweep.analysis.report.content import asked, gather
 from cudnn_sweep.analysis.report.delivery import (
     _libraries,
     _shortened,
@@ -221,7 +221,7 @@ def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     assert "error_share" not in tables["verdicts"]["columns"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_report_of_held_rows_lacks_their_kernels_alone(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,7 +253,7 @@ def test_without_the_extra_the_command_names_it(
 
 def _payload(store: Store) -> Payload:
     with open_database(store) as database:
-        database.hold_rows()
+        database.hold_rows(asked())
         return payload(gather(database, store.location, [BENCHMARK], 0.03))
 
 

@@ -135,8 +135,8 @@ def test_what_does_not_depend_on_cudnn_may_matter_without_it(
     assert Verdict.of(store, **contrast)[0].no_effect_reason is None
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("field", ["layout", "precision"])
+@pytest.mark.slow
+@pytest.mark.parametrize("field", [pytest.param("layout", marks=pytest.mark.long), "precision"])
 def test_a_layout_and_a_precision_matter_on_a_cpu_too(store: Store, field: str) -> None:
     value = {"layout": "channels_last", "precision": "bf16"}[field]
     plain, changed = {"relative_l2_error": 1e-7}, {"relative_l2_error": 2e-3, "fingerprint": "b"}

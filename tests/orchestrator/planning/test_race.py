@@ -128,7 +128,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     [
         pytest.param([{**BEST, "replicate": "0"}], True, None, marks=pytest.mark.long),
         pytest.param([SLOW], True, "raced_out", marks=pytest.mark.long),
-        pytest.param([BEST], False, "raced_out", marks=pytest.mark.long),
+        ([BEST], False, "raced_out"),
     ],
     ids=["the best fails once", "a slow one fails each time", "the best fails each time"],
 )

@@ -52,7 +52,7 @@ def test_preloaded_package_is_there_before_the_fork(
     assert "slow_package" not in outcome.reply.imported
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "message"),
     [
@@ -60,7 +60,11 @@ def test_preloaded_package_is_there_before_the_fork(
             "import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()",
             "preload: slow_package: has 2 threads after importing",
         ),
-        ("1 / 0", "preload: slow_package: ZeroDivisionError: division by zero"),
+        pytest.param(
+            "1 / 0",
+            "preload: slow_package: ZeroDivisionError: division by zero",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_package_that_spoils_forks_is_refused(

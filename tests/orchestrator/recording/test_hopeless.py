@@ -132,6 +132,21 @@ def test_a_slot_that_is_up_before_their_number_is_known_waits_for_the_others(
     asyncio.run(begin())
 
 
+def test_slots_that_are_restarted_before_their_number_is_known_wait_for_it_alone(
+    tmp_path: Path,
+) -> None:
+    async def begin() -> None:
+        recorder = Recorder(str(tmp_path))
+        slots = [asyncio.ensure_future(recorder.wait_for_all_slots()) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert not recorder._all_slots.is_set()
+        recorder.expect_slots(2)
+        assert recorder._all_slots.is_set()
+        await asyncio.gather(*slots)
+
+    asyncio.run(begin())
+
+
 def test_two_progresses_are_added() -> None:
     failure = Failure(trial_id="t", status="error", message="m")
     first = Progress(statuses={"ok": 2}, failures=[failure], repeated=1, lost=2, held=3)

@@ -1,14 +1,14 @@
 """Executions and numbers of ranks that cannot run a cell are refused, by name, before anything is measured."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.executable import execution_fault, ranks_fault
 from cudnn_sweep.workloads.cells.expand import WorkloadFacts
-from cudnn_sweep.workloads.execution import ExecutionName
+from cudnn_sweep.workloads.execution import EXECUTIONS, ExecutionName
 from cudnn_sweep.workloads.hardware.environment import Environment, capture_environment
 from tests.workloads.made_up_cells import GENERATOR, MODEL, one_cell
 
@@ -102,3 +102,7 @@ def test_ranks_need_a_whole_gpu_each_or_without_one_a_core() -> None:
     assert "slices of a GPU" in ranks_told(machine=replace(here, mig_profile="1g.5gb"))
     assert "has 1 CPU core for" in ranks_told(gpus=0, machine=replace(here, cpu_cores=1))
     assert not ranks_told(gpus=0, machine=replace(here, cpu_cores=2))
+
+
+def test_each_execution_has_its_name_in_the_type() -> None:
+    assert get_args(ExecutionName) == tuple(EXECUTIONS)
