@@ -62,7 +62,7 @@ class ConvProblem:
         return (first, second // self.groups, *self.kernel_size)
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Compute the output's shape for an input of `shape`, by torch.nn's formulas of ConvNd and ConvTransposeNd."""
+        """Compute the output's shape for an input of `shape`, as torch.nn's convolutions do."""
         sizes = zip(shape[2:], *(getattr(self, name) for name in SPATIAL), strict=True)
         return (shape[0], self.out_channels, *(self._output_size(*size) for size in sizes))
 
@@ -118,7 +118,7 @@ def none_empty(sizes: Shape) -> Shape:
 
 
 def space_names(shape: Shape) -> tuple[str, ...]:
-    """Return the names of an input's spatial sizes. 8x64x128 and, without channels, 16x128 have only `length`."""
+    """Return the names of an input's spatial sizes: `length` alone for 8x64x128 and for 16x128."""
     return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
 
 

@@ -64,7 +64,11 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return `base` with sides n × `step` smaller, for each n of `steps`. Raises WorkloadError if sizes run out."""
+        """Return a shape for each n of `steps`: `base` with its sides smaller by n × `step`.
+
+        A `multiple` rounds `step` up, and the sides of `base` down. Raises WorkloadError if a side
+        would be smaller than `multiple`.
+        """
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(

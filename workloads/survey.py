@@ -59,7 +59,7 @@ def _nccl_and_peer_access(gpus: int) -> tuple[str | None, bool]:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return facts of workloads and regimes; an error is in `fault`, which planning reports by cell."""
+    """Return the facts of each workload or regime. An error becomes its `fault`, for planning."""
     facts = {}
     for name in names:
         try:
@@ -105,7 +105,7 @@ def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
 
 
 def why_no_cuda() -> str:
-    """Return why torch finds no GPU, most often a driver too old for its CUDA, and what to do."""
+    """Return why torch finds no GPU, and what to do. Most often the driver is too old."""
     import torch
 
     version, cuda = torch.__version__, torch.version.cuda

@@ -81,7 +81,8 @@ class Context:
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
         """Return `function(inputs)`, called under autocast and in the cell's state. Call models only by this.
 
-        `draws`: whether `function` draws random numbers. A state's rerun repeats them; a CUDA graph cannot do so.
+        `draws`: whether `function` draws random numbers. If so, a state's rerun repeats the
+        numbers, and no CUDA graph can hold the rerun.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -163,13 +164,13 @@ class TimedStep:
     accuracy: Callable[[], float] | None = None
     """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Returns the step's times so far by its own clock, in milliseconds by name."""
+    """Returns the times, in milliseconds by name, that the step's own clock has measured so far."""
     warnings: set[WarningName] = field(default_factory=set)
     """Warnings, added while the step runs."""
     has_parameters: bool = True
     """False: the model has no parameters, so the trial fails if the step runs no operation either."""
     capturable: bool = True
-    """False: no CUDA graph can hold the step, which several threads or a compiler's graphs run."""
+    """False: no CUDA graph can hold the step: several threads or a compiler's graphs run it."""
     as_written: Callable[[Any], Any] | None = None
     """Runs the step without compiler or CUDA graph, so that each operation can be seen; None: `run` does so."""
 
@@ -234,7 +235,7 @@ class Workload:
     recomputes: bool
     build: Callable[[Context], TimedStep]
     is_model: bool = False
-    """Whether it is a model named by its import path; its cells then give input shape and `ModelChoice`."""
+    """Whether this is a model named by its import path: cells give its shape and `ModelChoice`."""
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, context: Context) -> TimedStep:

@@ -41,7 +41,8 @@ class ConvolutionWork:
 class StepWatch(TorchDispatchMode):
     """Notes the operations that run inside it: convolutions, with backend and work, and cuDNN's other operations.
 
-    `count_launches`, called after each operation, returns the number of launches that the capture has so far.
+    `count_launches` is called after each operation and returns the number of launches that the
+    running capture of a CUDA graph has so far.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -119,7 +120,7 @@ def _route(*convolution: Any) -> str:
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of each computed gradient, of input or weight: as many FLOPs as the forward pass."""
+    """Return the work of each computed gradient. Each takes as many FLOPs as the forward pass."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [

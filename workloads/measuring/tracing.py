@@ -68,11 +68,11 @@ class TracedOperation:
     returns: list[str]
     """Layouts of the tensors that it wrote; a view writes none."""
     lost_by: int | None
-    """Number of the operation (maybe this one) that lost the input's layout; None: no loss."""
+    """Number of the operation that lost the input's layout, maybe its own; None: no loss."""
     loses: bool
-    """Whether it is the first to lose channels_last, in its output or by a conversion inside."""
+    """Whether this operation loses channels_last, which its inputs had not lost before."""
     pays: bool
-    """Whether it converts its input's layout; the copy that loses the layout does not count."""
+    """Whether this operation converts a layout. A copy that loses channels_last does not pay."""
     converts: bool
     """Whether it is a copy from one layout to the other, and nothing else."""
     conversion_ms: float | None = None
@@ -80,7 +80,11 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Map each operation that lost the layout to those that pay; it maps to none if it converts inside."""
+    """Map the number of each operation that lost the layout to the operations that pay.
+
+    None maps to operations that pay without a loss. A loss that no operation pays for is left
+    out, unless the operation that lost the layout spent time on a conversion.
+    """
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

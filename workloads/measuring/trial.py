@@ -191,7 +191,10 @@ def _measure_cold(
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
-    """Time the first calls at each distinct shape, or at a few if new shapes never end, within a budget."""
+    """Time the first two calls of each distinct shape, up to a number of shapes and a budget.
+
+    The number is `cold_shapes` or, if `period` is None (an open loop), `open_cold_shapes`.
+    """
     memory = measured.memory
     if period is None:
         unseen = islice(arriving, spec.open_cold_shapes)
@@ -290,7 +293,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the loop, an open one if `period` is None. Return whether the process took turns."""
+    """Time the loop, which is open if `period` is None; return whether the process took turns."""
     spec = request.measure
     try:
         if period is not None:
@@ -325,7 +328,7 @@ def _ready(cell: Cell, loop: Loop) -> Said:
 
 
 def _why_alone(cell: Cell) -> str | None:
-    """Return why the trial cannot take turns: its state, or threads or processes of its own; None: it can."""
+    """Return the state, threads or processes that keep the trial from taking turns, if any."""
     if state_type(cell.state).alone:
         return f"state {cell.state}"
     if threading.active_count() > 1:
@@ -340,7 +343,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return the warning about infinities or NaN: `not_finite`, or `diverged` if in the last loss alone."""
+    """Return `diverged` if only the last loss is not finite, `not_finite` if others are not."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -381,7 +384,10 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether a tensor has the batch and spatial sizes of `shape`, or a list of images does."""
+    """Return whether a tensor has the batch and spatial sizes of `shape`.
+
+    As many tensors as the batch, each with the spatial sizes, count too: they are a list of images.
+    """
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
     return len(of_space) == batch or any(

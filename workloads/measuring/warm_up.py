@@ -44,7 +44,10 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Call `run` for `warmup_s`, then until settled, within `warmup_limit_s`; once if `warmup_s` is 0."""
+    """Call `run` for `warmup_s`, then until the device has settled or `warmup_limit_s` is over.
+
+    If `warmup_s` is 0, call `run` once.
+    """
     began = now()
     warm = WarmUp(run, telemetry)
     while (elapsed := now() - began) < max(spec.warmup_s, spec.warmup_limit_s):

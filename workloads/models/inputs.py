@@ -186,7 +186,10 @@ def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
 
 
 def what_to_try(error: BaseException, shape: Shape) -> str:
-    """Return a hint to print after the error of a user's model, or an empty text. `shape`: the input's."""
+    """Return a hint to print after the error of a user's model, or an empty text.
+
+    `shape`: the shape of the model's input.
+    """
     from cudnn_sweep.workloads.models.remedies import remedy_of
 
     try:

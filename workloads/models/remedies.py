@@ -23,7 +23,7 @@ OWN_STEP = "a function calling the model's `training_step`, declared as `step(ba
 
 
 def remedy_of(error: BaseException, shape: Shape) -> str:
-    """Return what to try against an error, in few words, or an empty text. `shape`: the input's."""
+    """Return what to try against an error, or an empty text. `shape`: the input's shape."""
     root = _root_cause(error)
     frames = [frame for frame, _ in traceback.walk_tb(root.__traceback__)]
     last, by_name = frames[-1], {frame.f_code.co_name: frame for frame in reversed(frames)}
@@ -61,7 +61,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Describe sizes that do not fit, of a layer's input or of combined tensors; empty for other errors."""
+    """Describe why a layer's input or combined tensors do not fit; empty for other errors."""
     root = _root_cause(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))

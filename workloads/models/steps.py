@@ -157,7 +157,7 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Run the block with a fixed seed, no dropout; then restore generator, dropout and buffers.
+    """Run the `with` block seeded and without dropout; then restore generator, dropout and buffers.
 
     With dropout, a GPU would draw other masks for the float64 reference.
     """

@@ -56,7 +56,7 @@ class DiffusionUNet(nn.Module):
     """
 
     by_strides = True
-    """True: attention gives 1x1 convolutions contiguous tensors, so only their weights' strides are channels_last."""
+    """True: 1x1 convolutions in attention get contiguous tensors and channels_last weights."""
 
     def __init__(
         self,

@@ -18,7 +18,9 @@ LAYERS: dict[int, tuple[Layer, Layer, Layer]] = {
 
 
 class UNet(nn.Module):
-    """Maps images (N, in_channels, H, W), or volumes, with sides of at least 16 to scores (N, classes, H, W).
+    """Maps images (N, in_channels, H, W), or volumes, to scores (N, classes, H, W).
+
+    The sides must be 16 or more.
 
     Convolutions are padded, unlike in the paper: scores have the images' sides, rounded down to a multiple of 16.
     """

@@ -26,7 +26,7 @@ class Setting:
     """Marks a column as a setting of the config: trials that differ in it are never pooled."""
 
     usual: SettingValue
-    """PyTorch's own value. A config's name leaves it out; rows stored before the column existed get it."""
+    """PyTorch's own value: left out of a config's name, and given to rows older than the column."""
     read_by: Literal["cudnn", "cuda", "torch", "any"] = "cudnn"
     """Library that reads the setting; cuDNN's settings cannot affect a step that runs without cuDNN."""
 
@@ -36,7 +36,7 @@ class Axis:
     """Marks a column as an axis of a cell: answers show it, and never pool cells that differ in it."""
 
     usual: str | None = None
-    """Value that a cell's name leaves out, and that rows stored before the column existed get; None: no such value."""
+    """Value left out of a cell's name, and given to rows older than the column; None: no value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,8 +32,8 @@ class Fresh(SpatialRegime):
             return tuple(self._drawn(base))
         which = "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
         raise WorkloadError(
-            f"regime fresh: sizes up to {base[2:]}{which}: found {sizes}; "
-            f"allowed: {MIN_SIZES} or more, or 2 with `multiple`"
+            f"regime fresh: number of sizes up to {base[2:]}{which}: found {sizes}; "
+            f"allowed: {MIN_SIZES} or more or, with a `multiple`, 2 or more"
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:

@@ -72,7 +72,7 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """Round `length` up to a `multiple`, at most to the last `multiple` within `longest`."""
+        """Round `length` up to a `multiple`, or `longest` down if that would be too long."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

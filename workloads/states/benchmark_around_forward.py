@@ -20,7 +20,7 @@ class BenchmarkAroundForward(State):
 
 @contextmanager
 def benchmark_off() -> Iterator[None]:
-    """Turn `benchmark` off inside the block, by attribute: `cudnn.flags` would turn cuDNN off as well."""
+    """Turn `benchmark` off in the `with` block. `cudnn.flags` would turn cuDNN off as well."""
     before = cudnn.benchmark
     cudnn.benchmark = False
     try:

@@ -48,7 +48,7 @@ class LittleMemory(State):
 
 
 class _Ballast:
-    """Holds all free memory of the current device but `free_mib`, until `give_back` or its deletion."""
+    """Holds the device's free memory except `free_mib`, until `give_back` or its deletion."""
 
     def __init__(self, free_mib: int) -> None:
         self._free_mib = free_mib

@@ -1,6 +1,6 @@
 """ModelChoice: how a model named by its import path is built and trained; and the optimisers, by name.
 
-SGD's defaults are from PyTorch's tutorials, those of the others PyTorch's own.
+SGD's defaults are from PyTorch's tutorials; the other optimisers have PyTorch's own defaults.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """Base of our optimisers. A subclass has its name from torch.optim; its fields, all numbers, are parameters."""
+    """Base of our optimisers, named as in torch.optim. The fields, all numbers, are parameters."""
 
     def make(
         self, weights: Iterable["torch.Tensor"], device: "torch.device"

@@ -20,7 +20,7 @@ SEED = 0  # of random classes: all configs get the same
 
 
 def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tensor"]:
-    """Return the floating-point tensors in nested containers and dataclasses by path, as `output.features.0`."""
+    """Return the floating-point tensors of a nested output by path, such as `output.features.0`."""
     import torch
 
     if isinstance(output, torch.Tensor):
@@ -127,7 +127,10 @@ def make_loss(name: str) -> Loss:
 def _mean_over(
     loss: str, output: Any, function: Callable[["torch.Tensor"], "torch.Tensor"]
 ) -> "torch.Tensor":
-    """Return the mean of `function` over all tensors, in float32 or wider, as float16 squares overflow at 256."""
+    """Return the mean of `function` over all tensors, in float32 or wider.
+
+    In float16 the square of 256 would overflow.
+    """
     import torch
 
     tensors = floating_tensors(output).values()
