@@ -5,6 +5,7 @@ const MOST_OPENED = 12; // cells; of more, those of each advice are folded
 const NO_DIFFERENCE = 0.02; // of the job's time, as `sweep query advice` has it
 const SHORT_NAME = /^(\w+): (.{1,20}) → (.{1,20})$/;
 const USUAL = "benchmark=false"; // PyTorch's own config, as a race names it
+const brief = (config) => config.replace(/benchmark=false (?!beside)/g, ""); // what else a config sets
 const job = { steps: 20000, start: "container", cell: null };
 tables.curve = [];
 
@@ -84,7 +85,7 @@ function raceTable(rows) {
     const beside = ofCell.filter((row) => row.best === set || row.other === set);
     const usual = [...beside, ...ofCell].find((row) => row.other === USUAL)?.candidate_s ?? ofCell.find((row) => row.best === USUAL)?.baseline_s;
     const alike = beside.filter(({ advice }) => ["undecided", "no difference"].includes(advice)).map((row) => (row.best === set ? row.other : row.best));
-    const either = [set, ...alike].map((config) => config.replace(`${USUAL} `, "")).join(" or ");
+    const either = [set, ...alike].map(brief).join(" or ");
     const label = cells[ofCell[0].cell].label;
     return { cell: ofCell[0].cell, label, set: either, time: shownTime(seconds), usual: isMissing(usual) ? "" : shownTime(usual), share: isMissing(usual) ? null : seconds / usual };
   });
@@ -110,7 +111,7 @@ function showJobs() {
   const isRace = Boolean(rows[0].best);
   fill("job-answer", isRace ? raceTable(rows) : element("ul", { class: "tiles", "aria-label": "Cells by advice" }, ...list));
   const isOpened = rows.length <= MOST_OPENED && !isRace;
-  fill("job-list", ...(isOpened ? [jobTable(rows)] : tiles.map((some) => lazily([`${shownNumber(some.length)} ${isRace ? "comparisons" : "cells"}: ${some[0].advice}`], () => [jobTable(some)]))));
+  fill("job-list", ...(isOpened ? [jobTable(rows)] : tiles.map((some) => lazily([`${some[0].advice}: ${shownNumber(some.length)} ${isRace ? "compared" : "cells"}`], () => [jobTable(some)]))));
   const known = rows.some((row) => row.cell === job.cell) ? job.cell : largest(rows).cell;
   setCurve(known);
 }
@@ -127,7 +128,7 @@ function setCurve(cell) {
     const { contrast, line } = row.verdict;
     const isAlone = rows.filter((other) => other.verdict.contrast === contrast).length === 1;
     const setting = isRace(contrast) ? "" : report.contrasts[contrast].name.replace(/: .* → /, "=");
-    const config = (setting + (isAlone && setting ? "" : line.slice(cells[cell].line.length))).trim();
+    const config = brief((setting + (isAlone && setting ? "" : line.slice(cells[cell].line.length))).trim());
     const crossing = { crossing: row.break_even_steps, crossing_low: row.break_even_low, crossing_high: row.break_even_high };
     return row.steps.map((steps, place) => ({
       ...jobAt(row, steps),

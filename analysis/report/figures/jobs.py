@@ -3,7 +3,11 @@
 from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import CATEGORIES
 
-LEGEND = {"columns": {"expr": "narrow ? 1 : 3"}, "labelLimit": 330}
+LEGEND = {
+    "columns": {"expr": "narrow ? 1 : 3"},
+    "labelFontSize": {"expr": "narrow ? 10 : 12"},
+    "labelLimit": {"expr": "narrow ? 310 : 330"},
+}
 CONFIG = vega.nominal("config", title=None, scale={"range": CATEGORIES}, legend=LEGEND)
 KEY = vega.nominal("key")  # a config of several sweeps has several
 OF_CONFIG: vega.Spec = {"color": CONFIG, "detail": KEY}
