@@ -102,8 +102,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. On the first night of new software, waiting and refuted findings count as
-    new. On other nights, only refuted words of metrics without `is_drawn` do."""
+    """Screen each series. On new software's first night, waiting and refuted findings count as
+    new. On other nights, only refuted ones of a `Category` without `is_drawn` do."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {

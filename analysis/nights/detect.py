@@ -327,7 +327,7 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change by the month before; from FEWEST_NIGHTS on, also by the first month.
+    """Judge the nights since a change by the month before; FEWEST_NIGHTS or more also by the first month.
 
     If pinned, judge only by the first month. `values`, `left_out`: as in `screen`.
     """

@@ -233,8 +233,8 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and a ratio: of the fresh pairs if `is_of_pairs`,
-    else of these values."""
+    """Return a finding's values before and now, and their ratio; if `is_of_pairs`, that of the pairs
+    measured anew."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:

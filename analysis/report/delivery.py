@@ -70,7 +70,7 @@ def as_html(payload: Payload) -> str:
 
 
 def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
-    """Return a table by column, each value once: few values fill thousands of rows."""
+    """Return a table by column: recurring values once, with an index per row."""
     packed = [_each_once(sheet.column(name)) for name in columns]
     values, places = zip(*packed, strict=True) if packed else ((), ())
     rows = len(sheet.answered)
@@ -88,8 +88,8 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
 
 
 def _shortened(job: Row) -> Row:
-    """Return a job with only the first and last time of a config if its times lie on a straight
-    line, as most do."""
+    """Return a job. If a config's times lie on a straight line, as most do, only the first and
+    last remain."""
     steps = [*map(float, job["steps"].split())]
     ends = {}
     for name in ("baseline_s", "candidate_s"):

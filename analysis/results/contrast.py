@@ -67,7 +67,7 @@ BAN = re.compile(r"\w+:\d+")
 
 def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
     """Return the contrasts that `named` names, or all if it is empty. `layout` names every contrast of this
-    setting, `layout=weights` only that of the usual layout with `weights`."""
+    setting, `layout=weights` only the usual layout against `weights`."""
     usual = usual_texts()
 
     def is_named(contrast: Contrast) -> bool:

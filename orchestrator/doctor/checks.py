@@ -115,7 +115,7 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
         return warning("NVML", f"not queried: telemetry is {source}", advice)
     if not gpus:
         state = "no NVML, and no GPU whose clocks, power and processes it could report"
-        return warning("NVML", state, "nothing to do without a GPU; a GPU driver includes NVML")
+        return warning("NVML", state, "not needed without a GPU; a GPU driver includes NVML")
     if silent:
         advice = (
             "check that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must have "

@@ -210,8 +210,8 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of slow plans. No ban may hit a plan that takes at most BEST times as long as
-    its operation's fastest plan.
+    """Return bans of slow plans. No ban may hit a plan whose time is at most BEST * the time of
+    its operation's fastest.
     """
     best = {
         plan

@@ -138,7 +138,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Move the blocks up to the first look to the plan's front, cell by cell. The cell with the
+        """Return the plan with the first look's blocks in front, cell by cell. The cell with the
         fewest trials in these blocks comes first.
         """
         first = self.first_look().trials

@@ -145,7 +145,7 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Gives Tune blocks until all blocks have run or a slot stops. Once the time left is shorter
+    """Gives blocks to Tune until all have run or a slot stops. Once the time left is shorter
     than a block, only the blocks that advice needs are given.
     """
 

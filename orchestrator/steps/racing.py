@@ -92,7 +92,7 @@ class Raced(Answered):
 
     @property
     def search_s(self) -> float | None:
-        """Seconds that the search of `best` adds to a start.
+        """Seconds that a search adds to a start with `best`.
 
         None without a search, if a job would hardly notice it, or if nothing is decided.
         """
@@ -222,7 +222,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
             rows = raced(options, store, so_far).rows
 
     def is_unfinished(name: str) -> bool:
-        """Return whether a stored race with this command's levers, hardware and software has trials left to run."""
+        """Return whether a stored race with the same plans, hardware and software has trials left to run."""
         states = {state.sweep_id: state for state in store.sweeps()}
         for stage, (_, planned) in enumerate(stages(name), 1):
             state = states.get(planned.request.options.sweep_id or "")

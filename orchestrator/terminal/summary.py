@@ -69,7 +69,7 @@ class Summary:
 
     @cached_property
     def there(self) -> Collection[StoredTrial]:
-        """Recorded trials of the plan. Repeats of split blocks are not among them."""
+        """Recorded trials of the plan; not those that repeat a block."""
         return planned(self.stored)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Notes how a script makes and calls models (modules called outside of all others)."""
+"""Notes how a script makes and calls models: modules that no other module calls."""
 
 import copyreg
 import inspect

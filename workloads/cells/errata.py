@@ -188,7 +188,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return `rules` and PyTorch's own as the frontend's JSON; with more keys (`beside`), also a checksum."""
+    """Return PyTorch's rules and `rules` as the frontend's JSON; keys in `beside` go in, and a checksum."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:

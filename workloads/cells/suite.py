@@ -93,7 +93,7 @@ def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
-            f"found {texts}: each entry of a list is a cell, so all need the same number of sizes; "
+            f"found {texts}: a list makes a cell of each entry; all need the same number of sizes; "
             "write the tensors of one call under `model: {inputs: ...}`"
         )
     return inputs

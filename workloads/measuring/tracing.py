@@ -80,9 +80,9 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Map the number of each operation that lost the layout to the operations that pay.
+    """Map each loss, by its operation's number, to the operations that pay for it.
 
-    None maps to operations that pay without a loss. A loss that no operation pays for is left
+    The key None has those that pay without a loss. A loss that no operation pays for is left
     out, unless the operation that lost the layout spent time on a conversion.
     """
     payers: dict[int | None, list[TracedOperation]] = {}

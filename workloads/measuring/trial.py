@@ -343,7 +343,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return `diverged` if only the last loss is not finite, `not_finite` if others are not."""
+    """Return `not_finite` if not all values are; if only the last loss is not, `diverged`."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]

@@ -43,8 +43,8 @@ class Lengths(SpatialRegime):
         if self.buckets == 0:
             if self._lengths(base[-1]) <= LEAST_LENGTHS:
                 raise WorkloadError(
-                    f"regime lengths: found too few lengths, {self._shortest(base[-1])} to {base[-1]}; "
-                    f"allowed without buckets: over {LEAST_LENGTHS}"
+                    f"regime lengths: too few lengths, {self._shortest(base[-1])} to {base[-1]}; "
+                    f"without buckets over {LEAST_LENGTHS} are needed"
                 )
             return None
         lengths = self._draw(base[-1])
