@@ -22,7 +22,7 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return a value as `number` formats it, but a whole number with all digits, float or int."""
+    """Return a value as `number` does, but a whole float as if an int: with all its digits."""
     return number(int(value) if value == int(value) else value)
 
 
@@ -51,14 +51,14 @@ def interval(
 
 
 def percent(share: float, decimals: int = 0, sign: str = "") -> str:
-    """Return a share such as 0.03 in percent; `sign="+"` puts a plus before positive ones."""
+    """Return a share (0.03) in percent; `sign="+"` puts a plus before positive shares."""
     return f"{share:{sign}.{decimals}%}"
 
 
 def change(value: float, low: float | None, high: float | None, of: str = "") -> str:
-    """Return a ratio in words, with its 95% interval: `12.0% less (...)`, `3.10 times as much
-    (...)`. If `of` is " time", it is `12.0% less time`, `3.10 times the time` or `2.50 times as
-    fast`.
+    """Return a ratio as `12.0% less` or `3.10 times as much`, then its 95% interval, if known.
+
+    If `of` is " time": `12.0% less time`, `3.10 times the time` or `2.50 times as fast`.
     """
     ends = [end for end in (low, high) if end]
     if 1 / TWICE < value and round(value, 2) < TWICE:
@@ -138,5 +138,5 @@ def cudnn_version(number: int) -> str:
 
 
 def part_text(part: str, value: str) -> str:
-    """Return the value of a part of the environment as text: for `cudnn`, a number becomes a version."""
+    """Return `value` for display: as a version if `part` is `cudnn` and the value is a number."""
     return cudnn_version(int(value)) if part == "cudnn" and value.isdecimal() else value

@@ -31,7 +31,7 @@ def make_held(
 ) -> tuple[Path, int]:
     """Remove folders of killed processes; return a new folder and a descriptor that locks it.
 
-    `end` is called before such a folder is removed, to end what still uses it. Raises OSError.
+    `end(folder)` runs before a folder is removed, and ends what still uses it. Raises OSError.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):

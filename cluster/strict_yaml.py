@@ -1,7 +1,7 @@
 """Reads YAML 1.2 (core schema) into pydantic models and dataclasses; an error names each mistake with its line.
 
-`on`, `no` and `2026-01-01` are text, which YAML 1.1 reads as truth values and a date. `0x3` is text, too: as a padding
-it is two sizes. No tag makes an object, no key may occur twice, and aliases cannot make a small file huge.
+`on`, `no` and `2026-01-01` are text, not truth values and a date as in YAML 1.1. `0x3` is text, not 3: a padding of
+two sizes. No tag makes an object, no key may occur twice, and aliases cannot make a small file huge.
 
 Types of a model are strict: `no` is not a truth value, and the number 2.10 is not a version. An
 unknown key is a mistake, even if the model is configured to ignore it.
@@ -87,7 +87,7 @@ class Document:
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Violations of strict YAML by key path. `part` raises for any at, above or below its path."""
+    """Breaches of strict YAML by key path. `part` raises for one at its path, above or below."""
 
     def line(self, at: KeyPath) -> int:
         """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
@@ -127,7 +127,7 @@ def read_document(file: Path) -> Document:
 
 
 def parse(text: str, file: Path) -> Document:
-    """Parse a text. Raises LaunchFileError, which names `file`, even if there is no such file."""
+    """Parse a text. Raises LaunchFileError, which names `file`; the file need not exist."""
     yaml, document = YAML(), Document(file=file, text=text)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False  # in YAML the latest anchor counts
@@ -281,7 +281,7 @@ def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
     """Return the errors with key paths of the file. `places`: all key paths of the file.
 
     Pydantic's paths also name a union's alternatives; leave these names out. Keep only the errors
-    of the nearest alternative. If no alternative fits the value's kind, keep the errors of all.
+    of the alternative that fits best; if none fits the value's kind, keep the errors of all.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -1,5 +1,5 @@
-"""Errors that are no fault of ours, with their exit codes. The command line prints these errors
-without a traceback, and also WorkloadError, ClusterError and AnalysisError of the other folders.
+"""Errors that are no fault of ours, with their exit codes. The command line prints them, and
+other folders' WorkloadError, ClusterError and AnalysisError, without a traceback.
 """
 
 import errno

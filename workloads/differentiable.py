@@ -21,7 +21,7 @@ def differentiable_step(
 ) -> TimedStep:
     """Return a step of `function`, which must draw no random numbers.
 
-    It runs forward alone, or also computes the gradients of the input and `parameters`.
+    The step runs forward, or also computes the gradients of the input and `parameters`.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """In the block, wrap autograd's `grad` and `backward`, which Tensor.backward calls."""
+    """Wrap autograd's `grad` and `backward` (thus Tensor.backward) within the `with`."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

@@ -12,7 +12,7 @@ MOST_NAMES = 30  # allowed names that a message lists; of a longer list it has t
 
 
 class WorkloadError(Exception):
-    """A user's mistake in a name or description; the text has the value found and the values allowed."""
+    """A user's mistake in a name or suite; the text has the value found and the values allowed."""
 
 
 class CellsError(WorkloadError):

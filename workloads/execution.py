@@ -1,4 +1,4 @@
-"""Execution: how a step runs, be it as written, with its model compiled, or as one CUDA graph."""
+"""Execution of a step: as written, with its model compiled, or replayed from a CUDA graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

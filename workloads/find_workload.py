@@ -24,7 +24,7 @@ def bundled_workloads() -> dict[str, Workload]:
 
 
 def find_workload(name: str) -> Workload:
-    """Return a bundled workload by name, or a user's as `package.module:name` or `folder/file.py:name`.
+    """Return a bundled workload, or a user's: `package.module:name` or `folder/file.py:name`.
 
     A user's code is imported, so call this in a throw-away process. Raises WorkloadError for an unknown name.
     """

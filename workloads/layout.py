@@ -12,7 +12,7 @@ Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
 WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
 BY_STRIDES = "strides"
-"""Value of `Cell.placement` if a convolution of the cell is channels_last by strides alone: see `has_one_order`."""
+"""Value of `Cell.placement` if strides alone make a convolution of the cell channels_last: see `has_one_order`."""
 
 
 def check_layout(name: str) -> str:

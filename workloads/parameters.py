@@ -1,4 +1,4 @@
-"""Reads a name with parameters, as a suite writes a regime, a state or an optimiser."""
+"""Reads a name with parameters: how a suite writes a regime, state or optimiser."""
 
 import math
 import operator

@@ -34,7 +34,7 @@ class ShapeRegime(ABC):
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
-        """Return the period of shapes that repeats; None if new shapes never end.
+        """Return the shapes that repeat, in order; None if new shapes never end.
 
         Raises WorkloadError if the rule does not suit `base` (batch, channels, space).
         """
@@ -46,7 +46,7 @@ class ShapeRegime(ABC):
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Return the parameters by name; a `multiple` of 1 is left out, as older cells do not have it."""
+        """Return the parameters by name; a `multiple` of 1 is left out: older cells lack it."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]

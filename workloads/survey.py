@@ -59,7 +59,7 @@ def _nccl_and_peer_access(gpus: int) -> tuple[str | None, bool]:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return the facts of each workload or regime. An error becomes its `fault`, for planning."""
+    """Return facts of each workload or regime; `fault` holds an error's text, for planning."""
     facts = {}
     for name in names:
         try:

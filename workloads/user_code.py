@@ -29,7 +29,7 @@ PIP_NAMES = {  # by import name, if they differ
 def import_named(reference: str) -> object:
     """Import the object named `package.module:name` or `folder/file.py:name`.
 
-    Raises WorkloadError, with what to do, if the file, name or package is missing; UserCodeError if importing fails.
+    Raises WorkloadError if the file, name or package is missing, UserCodeError if importing fails.
     """
     place, _, name = reference.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
@@ -65,7 +65,7 @@ def _is_missing(place: str, error: Exception) -> bool:
 
 
 def _reason(place: str, error: Exception) -> str:
-    """Explain why importing `place` failed. A missing module may be `place` itself or one that it imports."""
+    """Explain why importing `place` failed. `place` may be missing, or a module that it imports."""
     cause = f"{type(error).__name__}: {error}"
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
@@ -115,10 +115,10 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def code_hash(references: Iterable[str]) -> str | None:
-    """Hash the imported code behind these names; None if all of it is torch's or ours.
+    """Hash the code of `references`; None if all of it is torch's, Python's or ours.
 
     The code is the file that defines a name, and all imported modules of the same folder or package. If the package
-    is installed, its version stands in for those other modules.
+    is installed, its version stands for all other modules in it.
     """
     contents = dict(content for name in references if ":" in name for content in _contents(name))
     return content_hash(contents) if contents else None

@@ -14,7 +14,7 @@ WarningName = Literal[
 ]
 
 OF_THE_CODE: tuple[WarningName, ...] = ("other_shapes", "own_loss_unused", "not_finite", "diverged")
-"""Warnings caused by a suite, workload or model, which are printed at once."""
+"""Warnings that a suite, workload or model causes; they are printed at once."""
 
 ADVICE: dict[WarningName, str] = {
     "shared_gpu": "end the other process (nvidia-smi names it) or choose a free GPU by "

@@ -72,17 +72,17 @@ class Context:
         return torch.float64 if self.reference else self.precision.torch_dtype()
 
     def region(self) -> AbstractContextManager[object]:
-        """Return the context manager in which a step runs: autocast, or nothing if the precision has none."""
+        """Return the context manager in which a step runs: autocast, if the precision has it."""
         import torch
 
         kind = None if self.reference else self.precision.autocast
         return torch.autocast(self.device.type, getattr(torch, kind)) if kind else nullcontext()
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """Return `function(inputs)`, called under autocast and in the cell's state. Call models only by this.
+        """Run `function(inputs)` in the cell's autocast and state. Call models only by `forward`.
 
-        `draws`: whether `function` draws random numbers. If so, a state's rerun repeats the
-        numbers, and no CUDA graph can hold the rerun.
+        `draws`: whether `function` draws random numbers. If so, a state's second run repeats
+        them, and no CUDA graph can hold that run.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -107,7 +107,7 @@ class Context:
         return self._compiled[function]
 
     def check_in_force(self) -> None:
-        """Raise WorkloadError if the state or execution works only in `forward`, and `forward` was never called."""
+        """Raise WorkloadError if the state or execution needs `forward`, which never ran."""
         needing = [f"state {self.state.name}"] if self.state and self.state.recomputes else []
         if EXECUTIONS[self.execution].compiles:
             needing.append(f"execution {self.execution}")
@@ -117,7 +117,7 @@ class Context:
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's precision and layout; with zeros some kernels would run faster."""
+        """Return normal random numbers in the cell's precision and layout: zeros can be faster."""
         import torch
 
         kind = self.precision.torch_dtype()
@@ -164,15 +164,15 @@ class TimedStep:
     accuracy: Callable[[], float] | None = None
     """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Returns the times, in milliseconds by name, that the step's own clock has measured so far."""
+    """Returns the times so far by the step's own clock: milliseconds by name."""
     warnings: set[WarningName] = field(default_factory=set)
     """Warnings, added while the step runs."""
     has_parameters: bool = True
-    """False: the model has no parameters, so the trial fails if the step runs no operation either."""
+    """False: the model has no parameters. The trial then fails if the step runs no operation."""
     capturable: bool = True
-    """False: no CUDA graph can hold the step: several threads or a compiler's graphs run it."""
+    """False if several threads or a compiler's graphs run the step: no CUDA graph can hold it."""
     as_written: Callable[[Any], Any] | None = None
-    """Runs the step without compiler or CUDA graph, so that each operation can be seen; None: `run` does so."""
+    """Runs the step without compiler or CUDA graph: each operation can be seen. None: use `run`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +207,7 @@ class State(ABC):
 
 
 def pay_unrelated_step(device: torch.device) -> None:
-    """Pay for CUDA's context, libraries, autograd and optimiser, by two training steps of an unrelated network.
+    """Train an unrelated network for two steps, to pay for CUDA, libraries, autograd and optimiser.
 
     The second step loads the kernels that add to an existing `.grad`.
     """

@@ -103,7 +103,7 @@ class Answer:
     """Test cases for a CI server; if empty, the answer itself is the only case."""
     families: Sequence[Family] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every metric, also of the exit code; if empty, the subject as `model`."""
+    """Labels of each metric and the exit code; if empty, only `model`: the subject."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Text of each further file to write, by its path."""
     ended: int | None = None

@@ -41,7 +41,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _in_table(cell: str) -> str:
-    """Escape each `|`, which would end a table cell even in code, and backslashes before it."""
+    """Escape `|` and backslashes before it: even in code, a `|` would end a table cell."""
     return re.sub(r"(\\*)\|", r"\1\1\\|", _inline(cell))
 
 

@@ -69,7 +69,7 @@ class Comparison:
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """Names of a user's workloads whose code differs between the sides, in a cell measured on both."""
+    """Names of a user's workloads that have different code on sides A and B in the same cell."""
     slowest: tuple[str, str, bool] | None
     """The cell that side B slowed down most: its suite, its cell_id, whether benchmark was on."""
 
@@ -94,8 +94,8 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Parts of the software with several versions on a side, each with the last version that
-        both sides have; if they share none, with the last version of each side."""
+        """Software parts with several versions on a side. For each: the last version that both
+        sides have. If the sides share no version: the last version of each side."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]

@@ -114,9 +114,9 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self, asked: str = "") -> None:
-        """Copy the rows for many questions, if at most HELD_ROWS. UNHELD columns become null.
+        """Copy the rows if there are at most HELD_ROWS. Columns in UNHELD become null.
 
-        `asked`: the SQL of these questions; columns that the SQL does not name become null, too.
+        `asked`: the SQL of the next questions; columns that the SQL does not name become null, too.
         """
 
         def copy() -> None:
@@ -248,7 +248,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros while `records` is an empty table: DuckDB plans it for each mention in a macro."""
+        """Make macros over an empty `records`: DuckDB plans the view at each mention in a macro."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -258,7 +258,7 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the rows; an empty table is left out: a scan costs planning time."""
+        """Return a SELECT of the rows. It leaves out an empty table, to save planning time."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -350,7 +350,7 @@ def close_idle() -> None:
 
 
 def _part_files(snapshot: Snapshot) -> Files | None:
-    """Return what identifies local part files, which never change; None for loose rows or remote files."""
+    """Return what identifies the part files; None if one is remote or if there are loose rows."""
     if snapshot.loose.num_rows:
         return None
     try:

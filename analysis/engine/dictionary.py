@@ -1,5 +1,5 @@
-"""Explains the columns of a question's answer, from the first source that has the column: the
-question's head, SHARED, `records`, ENDS, SIDES (by the other side's column)."""
+"""Explains an answer's columns. The first of these that has a column counts: the question's head,
+SHARED, `records`, ENDS, and SIDES, which leads to another side's column."""
 
 import re
 from tempfile import TemporaryDirectory
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""For each side: the side whose column meanings it takes, and a text to show instead, or None."""
+"""By side: the side whose meanings it copies; if not None, a text that replaces each meaning."""
 ENDS = {"low": "lower", "high": "upper"}
 
 

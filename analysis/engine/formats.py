@@ -50,7 +50,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Return rows of values as `json_value` makes them."""
+    """Return rows whose values `json_value` has made."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
@@ -60,8 +60,8 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values. If Python has no type for a value, such as a date in 290000, return
-    all values as text."""
+    """Return a column's values. If Python cannot hold a value, such as a date in the year 290000,
+    return all as text."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):

@@ -64,8 +64,8 @@ HTTPFS_HINT = """\
 
 
 def prelude_sql(store: Stored) -> str:
-    """Return SQL that plain DuckDB runs before a question. It makes macros over an empty table, in a fifth of the
-    time that the view of all rows takes.
+    """Return SQL that plain DuckDB runs before a question. It makes macros over an empty table:
+    over all rows, that would take five times as long.
     """
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
@@ -86,7 +86,7 @@ def macros() -> str:
 
 
 def _reported_cases() -> str:
-    """Return a macro of the reported cases; `make docs` makes their JSON from workloads/field."""
+    """Return a macro of reported_cases.json, which `make docs` writes from workloads/field."""
     rows = json.loads((ANALYSIS / "reported_cases.json").read_text("utf-8"))
     values = ",\n".join(f"    ({', '.join(map(literal, row.values()))})" for row in rows)
     return (
@@ -130,7 +130,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return SELECTs of a store's rows. They name each file if a pattern would match others, too."""
+    """Return a SELECT, if the store has rows. It lists the files if a pattern would match more."""
     paths, torn = store.files(), store.torn_files()
     whole = [path for path in paths if path not in torn]
     if not whole:

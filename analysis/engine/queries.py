@@ -149,8 +149,8 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL in sql/'s subfolders by name. A .toml file gives one text for each table: its
-    `text`, filled in with the table."""
+    """Return the SQL in sql/'s subfolders by name. A .toml file has a template, `text`, and tables
+    that each fill it in."""
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
@@ -166,7 +166,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a bundled question or one of `own`. Raises QueryError, with all names, for an unknown one."""
+    """Return a question, bundled or in `own`. Raises QueryError, with all names, if unknown."""
     names = query_names()
     if name in names:
         return parse_query(name, (ANALYSIS / "sql" / f"{name}.sql").read_text())
@@ -182,9 +182,9 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by question name; of files with one name, only the first.
+    """Return a user's `.sql` files by question name; of equal names, only the first file.
 
-    Files named as a bundled question are left out; their paths can still be asked.
+    Files named like bundled questions are left out; their paths can still be asked.
     """
     found: dict[str, Path] = {}
     for folder in folders:
@@ -215,7 +215,7 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 
 
 def parse_query(name: str, text: str) -> NamedQuery:
-    """Return a question from its text; the SQL may use parameters in SHARED undeclared."""
+    """Return a question from its text; parameters in SHARED need no declaration."""
     terminal, none = TERMINAL.search(text), NONE.search(text)
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]

@@ -98,7 +98,7 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a SELECT of `rows`, with the usual values of axes and settings that old rows lack.
+    """Return a SELECT of `rows`; an axis or setting that old rows lack has its usual value.
 
     It adds `config`, a struct of all settings; `settings`, the config's name; and `config_hash`. Names of bundled
     networks lose their prefix.
@@ -153,7 +153,7 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """Return SQL for a column's value: a map's entries sorted, and no null where the schema forbids it."""
+    """Return SQL for a column's value. It sorts maps, and fills nulls that the schema forbids."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable

@@ -1,4 +1,4 @@
-"""Finds tonight's candidates, by the screen and by findings still open, and judges them by fresh trials."""
+"""Finds tonight's candidates, from the screen and from open findings. Fresh trials judge them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ class Candidate:
     earlier: Finding | None
     """Last night's finding about the same change; None if the change is new."""
     left_out: frozenset[int]
-    """Indices of the series' points with which no night is compared."""
+    """Indices of the series' points that no night is compared with."""
     alert: Finding | None = None
     """Last night's alert of the series, if the change has grown since."""
 
@@ -83,8 +83,8 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether fresh trials measure the change: tonight's screen shows it, it is neither a gain
-        nor news, and it is either new or a word whose finding waits."""
+        """Whether fresh trials measure the change: tonight's screen shows it, and it is no gain and
+        no news. A known change must be a word whose finding waits."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -102,8 +102,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. On new software's first night, waiting and refuted findings count as
-    new. On other nights, only refuted ones of a `Category` without `is_drawn` do."""
+    """Screen each series. Waiting and refuted findings count as new on new software's first night.
+    Refuted findings of a `Category` without `is_drawn` do so every night."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -141,8 +141,8 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Drop other machines' nights from the wall times of a CPU-bound loop, which differ by several percent
-    between hosts. Nights with the same host name or the same GPU are of one machine."""
+    """Drop other machines' nights from a CPU-bound loop's wall times: hosts differ by several
+    percent. Nights with the same host name or the same GPU are of one machine."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -165,7 +165,7 @@ def _screened(
     is_new: bool,
     is_pinned: bool,
 ) -> tuple[Screening, Series]:
-    """Return the screen's result, and the series with the fields that it fills in."""
+    """Return the screening, and the series with the fields that screening fills."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
         screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
@@ -220,7 +220,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the index of the night since which values are past `alert.ratio_high`; None if not confirmed."""
+    """Return the index of the first night past `alert.ratio_high`; None if it is not confirmed."""
     metric, own, reported = METRIC_OF[series.key.metric], series.numbers[since:], alert.ratio_high
     if not isinstance(metric, Amount) or not isinstance(alert.before, float) or reported is None:
         return None
@@ -233,8 +233,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return the index of new software's first night after `since`, if the values from `since`
-    until then are nearer to `before` than to later values; else return `since`."""
+    """Move `since` to the first night of later software, if until then the values are nearer to
+    `before` than to the values from then on. Return the index."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -248,14 +248,14 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences between the softwares that took turns; None if only one ran, or if they do not explain a word."""
+    """What differs between two softwares; None if one ran alone, or a word has another cause."""
     wall: Confirmation | None = None
     """For device times, the judgement of wall times by the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Trials that judge a night's new candidates, under its own software and, if set, the last good one."""
+    """Fresh trials of new candidates, under the night's software and any last good software."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
@@ -271,9 +271,9 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials; if only one software ran, leave out numbers.
+        """Judge candidates by fresh trials; numbers need two softwares, words do not.
 
-        `is_cut`: whether the time was up, so that missing trials may not have been reached.
+        `is_cut`: whether time ran out, so that trials may be missing.
         """
         judged = {each.key: self._judge(each, of_two, is_cut=is_cut) for each in candidates}
         return {key: result for key, result in judged.items() if result is not None}
@@ -303,7 +303,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a Category's word; software is the cause if the last good one still gives the old word."""
+        """Judge a Category's word. Software is the cause if the last good one kept the old word."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)

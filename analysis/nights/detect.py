@@ -2,11 +2,11 @@
 
 1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie too far from the median of
    the nights before. This is a control chart with a two-of-three run rule (Western Electric, Statistical Quality
-   Control Handbook, 1956) on median and median absolute deviation (Hampel 1974), which odd nights hardly move. With new
+   Control Handbook, 1956) on median and median absolute deviation (Hampel 1974): odd nights hardly move them. With new
    software (for times: with new kernels) tonight alone suffices, if it is far beyond every night before.
    The screen should miss little and may err: only confirmed candidates are reported.
 2. **Screen words**, values of a Category. A word is a candidate if rare among the nights before. The chance of
-   a new word is about the share of words seen once (Good 1953). If it is high, a search's words are no candidates.
+   a new word is about the share of words seen once (Good 1953); if high, a search's words are no candidates.
 3. **Confirm by fresh pairs** (`confirm`): two softwares take turns, so that what the night does to both cancels.
    The pairs' log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may
    spend a share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs with the same kernels on both
@@ -66,21 +66,21 @@ class Past:
     """Earlier nights with which each series is compared, and their range of usual values."""
 
     logs: Array
-    """Logarithms of the values; NaN for nights that are not compared with."""
+    """Logarithms of the values; NaN for nights that do not count."""
     level: Array
     line: Array
     """Largest usual distance from `level`; a night with a larger distance is suspect."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
-        """Return which nights are worse than usual for a `sign` of 1, or better than usual for -1."""
+        """Return which nights are unusual: worse if `sign` is 1, better if `sign` is -1."""
         return np.asarray(sign * (logs - self.level[..., None]) > self.line[..., None])
 
 
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return three pasts: the last month, the last LATELY nights, and the first month. A slow creep
-    does not move the first month. If pinned, return only the first month."""
+    """Return three pasts: the last month, the last LATELY nights, and the first month, against
+    which a slow creep shows. If pinned, return only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(earlier, is_pinned=is_pinned)]
     if not is_pinned:
@@ -104,7 +104,7 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return, for each series, its first suspect night or NO_CANDIDATE, and the index of the past that shows it."""
+    """Return each series' first suspect night or NO_CANDIDATE, and which past shows that night."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -117,7 +117,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return the first night of each series' bad run up to tonight; a single fine night does not end a run."""
+    """Return each series' first night of a bad run up to tonight. One fine night ends no run."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -137,7 +137,7 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge tonight's value. `values` has one for each night, tonight's last; None if missing.
+    """Judge tonight's value. `values`: a value or None for each night, the last for tonight.
 
     `left_out`: indices of nights not to compare with; `is_new`: whether tonight is the first night of new
     software (for times: of new kernels).
@@ -181,8 +181,8 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's word, as `screen` judges a number. Unless the metric is `at_once`, one of the
-    two nights before must have an unusual word, too.
+    """Judge tonight's word, as `screen` judges a number. A change needs an unusual word on one of
+    the two nights before, too, unless `metric.at_once`.
 
     `softwares`: the software of each night. With `metric.is_news`, the first word of the newest
     software counts as usual. With `metric.is_drawn`, no word is a change if one software had two
@@ -288,7 +288,7 @@ def confirm(
     """Judge fresh pairs of two softwares by log(current / last good), one value for each block.
 
     Call it after 6, 12, 24 and 48 pairs, see `more_blocks`; other looks would add wrong answers.
-    `are_alike`: which pairs have the same kernels. If these confirm the change, return their ratio.
+    `are_alike`: which pairs have equal kernels. If such pairs alone confirm, return their ratio.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -302,7 +302,7 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge the log ratios of two or more pairs, along the last axis.
+    """Judge log ratios of pairs, two or more along the last axis.
 
     `looked_at`: number of all pairs measured, if `ratios` has only some of them.
     """
@@ -327,9 +327,9 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change by the month before; FEWEST_NIGHTS or more also by the first month.
+    """Judge the nights since a change by the month before it or, if pinned, by the first month.
 
-    If pinned, judge only by the first month. `values`, `left_out`: as in `screen`.
+    Judge FEWEST_NIGHTS or more by both months. `values`, `left_out`: as in `screen`.
     """
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
@@ -351,7 +351,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
     Both are logs with nights along the last axis; `since` has no NaN.
 
     The null hypothesis is no change: a test against the least effect would need a month to confirm 5% at 2% noise.
-    Still, the median night must show the least effect; one night alone must be far off.
+    Still, the median night must show the least effect; a single night must be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -376,7 +376,7 @@ def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
     """Return the change, as a share, that MOST_NIGHTS nights confirm with an even chance; None if fewer than
-    two nights count. It is NIGHTS_Z standard errors, but at least the least effect."""
+    two nights count. It is NIGHTS_Z standard errors, or the least effect if larger."""
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
     before = _month(earlier, is_pinned=is_pinned)
@@ -389,7 +389,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge fresh words: confirmed if most differ from `before`, or with `is_strict` if any differs."""
+    """Judge fresh words: confirmed if most differ from `before`; if `is_strict`, one is enough."""
     different = sum(word != before for word in fresh)
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):
@@ -398,7 +398,7 @@ def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False)
 
 
 def _noise(deviations: Array) -> Array:
-    """Return the standard deviation of each row, to which odd nights add little."""
+    """Return each row's robust standard deviation, raised if nights are few."""
     nights = nights_in(deviations)[..., None]
     robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)

@@ -40,8 +40,8 @@ NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night and members of its shared findings, without news and
-    accepted ones."""
+    """Findings of the last measured night and members of its shared findings; no news, nothing
+    accepted."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """For each series, the newest acceptance among those that hold tonight."""
@@ -73,8 +73,8 @@ class Memory:
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """Return tonight's memory; `before` is the last night that measured something, `accepted` all
-    acceptances ever, oldest first."""
+    """Return tonight's memory. `before`: the last night that measured something; `accepted`: all
+    acceptances so far, oldest first."""
     tonight = history.tonight
     holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
     if before is None:
@@ -103,7 +103,7 @@ def remembered(
 
 
 def _ended(span: LeftOut, series: Series | None) -> LeftOut:
-    """Return the span with its last night; unchanged if it has one, or if `series` is None."""
+    """Return the span with `until` set; unchanged if `until` was set or `series` is None."""
     if span.until is not None or series is None:
         return span
     nights = [point.date for point in series.points if point.value is not None]
@@ -117,10 +117,10 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, and the members: findings that a shared one replaces.
+    """Return the findings to report, and the members: findings replaced by a shared finding.
 
-    `command`: measures all series again; `alerted`: series_id of last night's alerts. If most findings that began
-    together wait, a confirmed one among them waits too, unless it is in `alerted`.
+    `command`: measures all series again; `alerted`: series_id of last night's alerts.
+    If too few members are confirmed, the shared finding waits, without the `alerted` findings.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
@@ -179,7 +179,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or any member of last night's shared alert."""
+    """Return whether most members, or one that was in last night's shared alert, are confirmed."""
     confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
 
@@ -195,7 +195,7 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a shared finding: of the machine that last showed the change.
+    """Return the shared finding's key, which names the last machine with the change.
 
     None if `finding` cannot be shared: not about a time, refuted, not judged tonight, or without a
     known machine.
@@ -213,13 +213,13 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether the finding was in a shared finding, and a recent night lacks the change."""
+    """Return whether the finding was shared, but a recent night lacks its change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
 
 def _shows(point: NightPoint, finding: Finding) -> bool:
-    """Return whether the night's value is nearer to the value after the change than to that before."""
+    """Return whether the night's value is nearer to the finding's new value than to its old one."""
     before, ratio = finding.before, finding.ratio
     if point.date < finding.since or not isinstance(point.value, float):
         return False
@@ -241,7 +241,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return, for each metric, the findings with similar ratios, if most of its series have one."""
+    """Return each metric's findings of similar ratio, if most of its series have such findings."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]

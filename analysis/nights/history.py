@@ -76,9 +76,9 @@ class Night:
     softwares: Mapping[str, str]
     """For each env_hash, the software_hash of most of the night's trials."""
     parts: Mapping[str, str]
-    """Each part of SOFTWARE_AND_COMMIT, HARDWARE and MACHINE, with the values of all nodes."""
+    """For each name in SOFTWARE_AND_COMMIT, HARDWARE and MACHINE, the values of all nodes."""
     in_turns: bool = False
-    """Whether a block's processes took turns; nights unlike tonight in this are not compared."""
+    """Whether a block's processes took turns. Only nights of the same kind are compared."""
 
     @property
     def is_cut(self) -> bool:
@@ -115,12 +115,11 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """The env_hash of tonight with the most comparable nights."""
+        """Tonight's env_hash that has the most comparable nights."""
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the last workload_hash known before comparable night `at`, and night `at`'s
-        hash."""
+        """Return workload_hash as last known before comparable night `at`, and on night `at`."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -141,8 +140,8 @@ class History:
         return [*zip((night.softwares[key.env_hash] for night in here), known, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """Return what changed on night `at`: software and workload since the comparable night before, the machine
-        since the last night that measured the series."""
+        """Return what changed on night `at`: software since the comparable night before, workload
+        since its last known hash, machine since the last night that has the series."""
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
@@ -340,7 +339,7 @@ def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
 
 
 def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Leave out cells that have left the suite, and configs that left a cell."""
+    """Drop cells no longer in the suite, and configs no longer in their cell."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
     retired: set[tuple[str, str]] = set()

@@ -14,7 +14,7 @@ EXIT_CODES: dict[NightState, int] = {"fine": 0, "learning": 0, "regression": 1, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """A change of software; `date` is the first night that ran the new one."""
+    """A change of software; `date` is the new software's first night."""
 
     date: date
     software_hash: str
@@ -73,7 +73,7 @@ class Machine:
     matmul: float | None
     """Speed of the calibration's matrix product, divided by the median of the nights before."""
     copy: float | None
-    """Speed of the calibration's copy in device memory, likewise divided."""
+    """Speed of the calibration's device-memory copy, divided like `matmul`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +91,11 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acceptance:
-    """A user's decision to take a confirmed change as usual from now on."""
+    """A user's decision that a confirmed change is usual from now on."""
 
     key: SeriesKey
     first: date
-    """The first night of the series that still counts."""
+    """The series' nights before this date do not count."""
     reason: str
     told_on: date
     """The night whose alert was accepted; changes that begin after that night are not accepted."""
@@ -114,7 +114,7 @@ class NightOutcome:
     recorded_trials: int = 0
     state: NightState
     reasons: tuple[str, ...]
-    """Why the state is `could_not_tell` or `learning` and what to do, one line a reason; else empty."""
+    """Why the state is `could_not_tell` or `learning`, and what to do; empty in other states."""
     nights: int = 0
     """Number of comparable nights before tonight."""
     fine_series: int = 0
@@ -130,20 +130,20 @@ class NightOutcome:
     versions: tuple[Version, ...] = ()
     """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
-    """Nights of confirmed changes that nobody accepted, those in earlier outcomes included."""
+    """Nights of confirmed changes, old or new, that nobody accepted."""
     accepted: tuple[Acceptance, ...] = ()
     """Acceptances that hold tonight."""
     blunt_series: int = 0
     """Number of unchanged series so noisy that a change of the least effect would not have shown."""
     members: tuple[Finding, ...] = ()
-    """Findings that a shared one in `findings` replaces."""
+    """Findings replaced by a shared finding in `findings`."""
     machines: tuple[Machine, ...] = ()
     host: str | None = None
     """The host that the night was started on."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Models of the suite whose package cannot be imported, each with the reason."""
+    """The suite's models whose package cannot be imported, each with the reason."""
     kept_by: int | None = None
-    """Exit code of the error that prevented measuring; None: the exit code of `state`."""
+    """Exit code of the error that prevented measuring; if None, `state` sets the code."""
     gpu_hours: float | None = None
     """Hours of all GPUs, each from its first to its last trial, fresh trials included; None without a GPU."""
 

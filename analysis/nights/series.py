@@ -1,4 +1,4 @@
-"""A night's metrics, each with its least effect; series, which have a value each night; how series were judged."""
+"""Types for a night's metrics, for series (one value each night) and for judgements of series."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Amount:
     min_effect: float
     """The least effect: smallest relative change that counts, such as 0.03."""
     least: float
-    """Smallest value that counts, in `unit`: zero and all smaller numbers are raised to it."""
+    """Smallest value that counts, in `unit`; smaller values are raised to this value."""
 
     def logs(self, values: Sequence[float]) -> Array:
         finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
@@ -61,15 +61,15 @@ class Category:
     no_answer: str | None = None
     """The word of an undecided night; nights with this word are skipped."""
     at_once: bool = False
-    """Whether one night is enough to show a change; else two of the last three nights must."""
+    """Whether one night can show a change; if not, two of the last three nights must."""
     is_drawn: bool = False
     """Whether chance takes part in choosing the word; if new words keep coming, none is a change."""
     is_strict: bool = False
-    """Whether a change needs `good` on every night before; then one bad fresh trial confirms it."""
+    """Whether a change needs `good` on all nights before, and one bad fresh trial confirms it."""
     is_news: bool = False
     """Whether another word on the first night of new software is reported once, without an alert."""
     only_as_news: bool = False
-    """Whether another word counts on the first night of new software alone."""
+    """Whether another word counts only on the first night of new software."""
 
 
 STEADY_WALL = Amount(
@@ -136,7 +136,7 @@ class SeriesKey:
     cell: str
     """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
-    """The config in words; for `sign` the contrast and other settings, for `missing` `every config`."""
+    """The config in words. `sign`: the contrast and other settings; `missing`: `every config`."""
 
     @property
     def series_id(self) -> str:
@@ -202,12 +202,12 @@ class Screening:
     before: float | str | None = None
     """Median, or most frequent word, of the nights compared with."""
     now: float | str | None = None
-    """Tonight's word, or the median of the nights that show the change; if none does, of the last three."""
+    """Tonight's word, or the changed nights' median; without a change, the last three nights'."""
     ratio: float | None = None
     first_bad_night_index: int | None = None
     """None if there is no change."""
     is_mended: bool = False
-    """Whether none of the last FINE_NIGHTS nights has a value beyond the line or an unusual word."""
+    """Whether the last FINE_NIGHTS nights have no value beyond the line, and no unusual word."""
     could_show: bool = True
     """For words, whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
@@ -218,12 +218,12 @@ class Screening:
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """Ratio of values, now / before or current / last good software; over 1 is worse."""
+    """Ratio now / before or, of pairs, current / last good software; over 1 is worse."""
     low: float | None = None
     """Lower end of the ratio's 95% interval; None if too few pairs or nights were judged."""
     high: float | None = None
     blocks: int = 0
-    """Number of fresh pairs, fresh trials or nights since the change that were judged."""
+    """Number of judged fresh pairs, fresh trials, or nights since the change."""
     more_blocks: int = 0
     """Number of further pairs to measure before the next look; 0 if there is no next look."""
 

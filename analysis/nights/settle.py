@@ -42,10 +42,10 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """Compare a night whose trials have run with earlier nights; return its outcome and series.
+    """Compare a night, after its trials, with earlier nights; return its outcome and series.
 
-    `measure` measures new candidates again; `read` then reads the history with these trials; `again` returns the
-    command that measures a cell_id again, or every cell for None.
+    `measure` runs fresh trials of new candidates; `read` returns the history with these trials; `again` returns
+    the command that measures a cell_id again, or every cell for None.
     """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
@@ -112,8 +112,8 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. `suspected` and `screened` have the candidates before and after the
-    fresh trials; `again` returns the command that measures a cell_id again."""
+    """Return the findings. `suspected` was screened before the fresh trials, `screened` after
+    them; `again` returns the command that measures a cell_id again."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -136,7 +136,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out news about kernels if another finding names the kernels, and news about bits if the
+    """Leave out a cell's news of kernels if another finding shows them, and its news of bits if the
     kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
@@ -149,8 +149,8 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return how kernels changed when a finding began. None if they did not, or if the finding is
-    not confirmed or itself about kernels or bits."""
+    """Return how kernels changed when a finding began; None without a change, for unconfirmed
+    findings, and for findings about kernels or bits."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -191,7 +191,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge numbers by nights. Leave words undecided: to judge them takes fresh trials."""
+    """Judge numbers by nights. Words stay undecided: judging them takes fresh trials."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
@@ -233,8 +233,8 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and their ratio; if `is_of_pairs`, that of the pairs
-    measured anew."""
+    """Return a finding's values before and now, and their ratio; if `is_of_pairs`, the ratio of the
+    fresh pairs."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -249,8 +249,8 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause and what changed: between two softwares if fresh pairs of both confirm the
-    finding, else since the night before."""
+    """Return cause and changes since the night before; if pairs of old and new software confirm
+    the finding, changes between the two."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -274,7 +274,7 @@ def _cause(
 def _walls(
     candidate: Candidate, judged: Confirmation, fresh: Remeasured | None, history: History
 ) -> dict[str, Any]:
-    """Return the wall ratios of a Finding about the device time of a CPU-bound loop; empty for others."""
+    """Return a CPU-bound loop's wall ratios for a Finding about its device time; else an empty dict."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:

@@ -29,10 +29,10 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, with names. `place` is the GPU and versions; `line` is `label`
-    without `place`. `row_label` omits the regime; `grid_label` omits precision, layout and `place`.
-    `family` omits the input shape, `size_label` only the batch; both are None unless cells differ
-    in input shape alone."""
+    """A row of questions/cells.sql, with names. `label` ends with `place`: GPU and versions; `line`
+    does not. `row_label` omits the regime; `grid_label` precision, layout and `place`; `family`
+    the input shape; `size_label` only the batch. The last two are None unless cells differ in
+    input shape alone."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -77,9 +77,9 @@ def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
     """Return two labels for each verdict: one with GPU and versions, one without. A label has the
-    cell's name and the `other_settings` in which verdicts differ. In a race it has the other config
-    instead of these settings, and the best config if several verdicts have the same other config.
-    If processes took turns for some verdicts only, the label says whether they did."""
+    cell's name and the `other_settings` in which verdicts differ. In a race, the other config
+    stands for these settings, with the best config if several verdicts have the same other config.
+    If processes took turns for some verdicts only, each label says whether they did."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]

@@ -41,7 +41,7 @@ class JudgedCell:
     paybacks: Mapping[str, BreakEven]
     """Break-even points by state of the compute cache, empty or warm; none for A/A pairs."""
     jobs: Sequence[Mapping[str, Any]] = ()
-    """Rows of questions/jobs.sql, one for each start; none for A/A pairs or beyond MOST_JOBS cells."""
+    """Rows of questions/jobs.sql, one for each start; none for A/A pairs or over MOST_JOBS cells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class Compared:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
     locations: Sequence[str]
-    """As the user typed them: the commands shown repeat them."""
+    """Locations as typed: the commands shown repeat them."""
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]

@@ -88,8 +88,8 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
 
 
 def _shortened(job: Row) -> Row:
-    """Return a job. If a config's times lie on a straight line, as most do, only the first and
-    last remain."""
+    """Return the job. If a config's times lie on a line, as most do, only its first and last time
+    remain."""
     steps = [*map(float, job["steps"].split())]
     ends = {}
     for name in ("baseline_s", "candidate_s"):

@@ -24,7 +24,7 @@ def kept(name: str, version: str, make: Callable[[], str]) -> str:
 
 
 def _folder() -> Path:
-    """Return the folder. Raises RuntimeError if the user has no home."""
+    """Return the cache folder. Raises RuntimeError without a home."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cudnn-sweep"
 
 

@@ -39,7 +39,7 @@ SHOWN = {
 class Sheet:
     columns: Sequence[str]
     answered: Sequence[Row]
-    """Rows as queried. Only `column` makes JSON values of them, as no format shows all columns."""
+    """Rows as queried; `column` makes JSON values, only for the columns that a format shows."""
 
     @property
     def rows(self) -> list[tuple[Scalar, ...]]:
@@ -111,7 +111,7 @@ def _cell(cell: ReportCell) -> Row:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield for each judged cell the columns that its rows in `verdicts` and `paybacks` share, and
+    """Yield for each judged cell the columns common to its rows in `verdicts` and `paybacks`, then
     the cell."""
     for number, compared in enumerate(content.compared):
         for cell in compared.cells:

@@ -76,7 +76,7 @@ class Advice(OfContrast):
 
     @property
     def is_for_candidate(self) -> bool:
-        """Whether `advice` is the candidate's value (`weights`); False for `on` and `off`."""
+        """Whether `advice` is the candidate's value, say `weights`; `on`, `off` give False."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
@@ -90,7 +90,7 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Return kernels whose number differs between baseline and candidate, in the first block with
+    """Return kernels that baseline and candidate launch unequally often, in the first block with
     both.
 
     The block is of the newest sweep that matches `sweep_id` (None: any). `candidate` is SQL that is
@@ -131,7 +131,7 @@ def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
 
 
 class Freeze(AnswerRow):
-    """A sweep, cell and errata: benchmark off with these errata (the kept choice), compared with
+    """A sweep, cell and errata. The kept choice, benchmark off with errata, is compared with
     benchmark off and benchmark on without errata."""
 
     question = "freezes"

@@ -15,7 +15,7 @@ from cudnn_sweep.analysis.store.stored import Stored
 from cudnn_sweep.workloads.records.row import BUNDLED
 
 CellRow: TypeAlias = Mapping[str, Any]
-"""A cell's `cell_id` and columns in NAMED; `input_shape` is text, maps are mappings or pairs."""
+"""A cell's `cell_id` and columns in NAMED; `input_shape` is text, maps are dicts or pairs."""
 Words: TypeAlias = dict[str, str]
 """The words of a cell's name, each under its axis or part, in the order of the name."""
 

@@ -66,7 +66,7 @@ BAN = re.compile(r"\w+:\d+")
 
 
 def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the contrasts that `named` names, or all if it is empty. `layout` names every contrast of this
+    """Return the contrasts in `named`, or all if `named` is empty. `layout` means all contrasts of this
     setting, `layout=weights` only the usual layout against `weights`."""
     usual = usual_texts()
 
@@ -103,7 +103,7 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
 
 
 def stored_contrasts(database: Database) -> list[Contrast]:
-    """Return the contrasts of configs that share a cell and a sweep, in the order of a launch's output."""
+    """Return the contrasts of configs that share a cell and a sweep: benchmark first, A/A pairs last."""
     contrasts: dict[Contrast, None] = {}
     for row in database.query(CONFIGS_OF_CELLS).to_pylist():
         configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]

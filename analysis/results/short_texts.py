@@ -50,7 +50,7 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return each name's text without module, folder and sizes, as far as no two texts become equal."""
+    """Return texts by name, without module, folder and sizes unless two texts would become equal."""
     briefer = dict(texts)
     for pattern in FIRST:
         shorter = {name: re.sub(pattern, "", text) for name, text in briefer.items()}
@@ -60,7 +60,7 @@ def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_parameters(names: Sequence[str]) -> dict[str, str]:
-    """Return shorter names: words `f(a=1,b=2)` of the same f keep only parameters that differ."""
+    """Shorten names: `f(a=1,b=2)` and `f(a=1,b=3)` become `f(b=2)` and `f(b=3)`."""
     words = {word for name in names for word in name.split(" ")}
     by_stem: dict[str, dict[str, list[str]]] = {}
     for parts in filter(None, map(PARAMETERS.fullmatch, words)):
@@ -83,7 +83,7 @@ def _with(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) ->
 
 
 def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]) -> str:
-    """Drop words from the end until the name fits; keep enough words that no other name has them all."""
+    """Drop words from the end until the name fits, but none without which the name is not unique."""
     words = name.split(" ")
     for index in range(len(words) - 1, 0, -1):
         if cell_len(" ".join(words)) + 2 <= width:

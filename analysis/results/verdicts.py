@@ -1,4 +1,4 @@
-"""Rows of answers, whose columns the SQL of each question explains, and sentences that sum up verdicts."""
+"""Rows of answers, and sentences that sum up verdicts. A question's SQL explains its columns."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -114,8 +114,8 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return words that say that a launch gives open cells their third block, and how long it
-    takes. None if no open cell lacks a third block."""
+    """Say that a launch gives open cells their third block, and in how many minutes. None if no
+    open cell lacks a third block."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts

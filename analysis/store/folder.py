@@ -65,7 +65,7 @@ class Folder:
         return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str) -> list[str]:
-        """Return the paths, at any depth, of Parquet files. `prefix`: how a path begins."""
+        """Return the Parquet files, at any depth, whose paths begin with `prefix`."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
@@ -77,7 +77,7 @@ class Folder:
             self.filesystem.move(self.full(path), self.full(new_path))
 
     def remove(self, path: str) -> None:
-        """Remove a file that another process may have removed already."""
+        """Remove a file; do nothing if it is gone."""
         action = f"remove {self.shown(path)}"
         with suppress(FileNotFoundError), naming(action, may_be_gone=True):
             self.filesystem.delete_file(self.full(path))
@@ -86,7 +86,7 @@ class Folder:
         """Do nothing: an object store keeps no object that was sent in part."""
 
     def shown(self, path: str = "") -> str:
-        """Return the path without a URL's options, and with escapes for bytes that are no UTF-8."""
+        """Return the full path or URL, without options; bytes that are no UTF-8 are escaped."""
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
@@ -193,7 +193,7 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents; sync the folder above each, so that it survives a crash."""
+    """Make a folder and its missing parents; sync each parent, so that a crash loses none."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

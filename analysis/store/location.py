@@ -1,6 +1,6 @@
 """Location of results as a user writes it: a folder's path, or a URL of an object store's prefix.
 
-A location that may hold a key is refused: reports, logs and commands show it and are shared.
+Refuses a location that may hold an access key: reports, logs and commands show locations.
 """
 
 import re
@@ -25,7 +25,7 @@ HOW_ELSE = {
 }
 ALIASES = {"gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
 REFERENCE = Path(__file__).parents[1] / "reference"
-"""A bundled store: suites measured on H200s and H100s, as docs/networks.md and docs/field.md describe."""
+"""Folder of bundled records from H200s and H100s; see docs/networks.md and docs/field.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Return whether it is a URL, of an object store or of a file:// share that all machines have."""
+        """Whether this is a URL: of an object store, or file:// of a folder all machines share."""
         return "://" in self.text
 
     @property

@@ -1,7 +1,7 @@
 """Encodes tables as Parquet bytes with checksums, and decodes them. A damaged file is called torn.
 
-Each page has a checksum, verified whenever the page is read. The CRC-32 in a file's name protects
-the bytes between pages: it covers all bytes of a small file, and the footer of a large file.
+Each page has a checksum, verified whenever the page is read. These checksums do not cover the
+footer. So a file's name holds a CRC-32: of all bytes of a small file, of a large file's footer.
 """
 
 import re
@@ -36,7 +36,7 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return a table as Parquet. One or two rows stay uncompressed: written 4x, read 2x as fast."""
+    """Return a table as Parquet. Leave one or two rows uncompressed: faster to write and read."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -68,7 +68,7 @@ def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Tabl
 
 
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
-    """Open a file whose rows are scanned later; read only its footer now. Raise the same errors as `read`."""
+    """Open a file for later scans; decode only its footer now. Raise the same errors as `read`."""
     with _damage_named(folder, path):
         _opened(folder, path).close()
         fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
@@ -125,7 +125,7 @@ def _footer(file: pa.NativeFile) -> bytes:
 
 
 def _check_digest(shown: str, path: str, file: pa.NativeFile) -> None:
-    """Raise TornFileError if the file's checksum differs from the checksum in its name, if it has one."""
+    """Raise TornFileError if the name holds a checksum, and the file's content has another."""
     digest = DIGEST.search(path)
     if digest is None:
         return
@@ -147,8 +147,8 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """Check keys, versions and dates by the statistics in the footer, without reading rows. Skip
-    columns without statistics."""
+    """Check keys for nulls, and ranges of versions and dates, by the footer's statistics.
+    Skip columns without statistics."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):

@@ -34,7 +34,7 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block whose trials ran on several slots or in several launches: they form no pairs."""
+    """A block that ran on several slots or in several launches: its trials form no pairs."""
 
     block: int
     trials: int
@@ -42,7 +42,7 @@ class SplitBlock:
     repeats: int
     """How often it was run again."""
     mended: bool
-    """Whether a repeat has all trials and is not split."""
+    """Whether a repeat is as large and not split."""
 
     @property
     def waits(self) -> bool:
@@ -52,7 +52,7 @@ class SplitBlock:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocks:
     begun: int
-    """Blocks of the plan with a recorded trial."""
+    """Number of planned blocks with a record."""
     split: tuple[SplitBlock, ...]
 
 
@@ -67,7 +67,7 @@ class SweepState:
     recorded: int
     """Recorded trials of the plan."""
     shards: frozenset[int]
-    """Numbers of shards into which launches split the plan; empty if no launch split the plan."""
+    """Counts of shards: into how many each launch split the plan; empty if none split it."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]

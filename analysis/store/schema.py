@@ -25,18 +25,18 @@ ARROW_TYPES = {
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """Return a config's settings by their columns."""
+    """Return a config's settings, keyed by column."""
     return _marked(Setting)
 
 
 def setting_name(column: str) -> str:
-    """Return `column` without `config_`, the prefix of settings that are named as an axis is."""
+    """Return `column` without `config_`, which tells settings from axes of the same name."""
     return column.removeprefix("config_")
 
 
 @cache
 def axes() -> Mapping[str, Axis]:
-    """Return a cell's axes by their columns."""
+    """Return a cell's axes, keyed by column."""
     return _marked(Axis)
 
 

@@ -158,11 +158,11 @@ class Store:
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Read each part whole; return whether one is damaged. Later snapshots leave it out."""
+        """Read all parts; return whether any is damaged. Later snapshots omit damaged parts."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return the paths of files of one sweep, of sweeps that match a pattern (`night-*`), or of all.
+        """Return files' paths. `sweep_id`: one sweep, a pattern (`night-*`); None: all sweeps.
 
         Loose files are listed before parts. So rows that a compaction moves are not missed.
         """
@@ -231,7 +231,7 @@ def _trials_folder(sweep_id: str) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Return the last row of each attempt; a killed compaction leaves rows in loose files and in a part."""
+    """Return a row per attempt, if possible with `ends_launch`; killed compactions repeat rows."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))

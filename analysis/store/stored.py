@@ -48,7 +48,7 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Return whether a compaction has removed a part of the snapshot."""
+    """Return whether compaction removed a file of `snapshot.parts`."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 

@@ -203,7 +203,7 @@ def _get(url: str, headers: dict[str, str]) -> str:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise ClusterError if anybody could run code on the cluster: if it is on a network and needs no token."""
+    """Raise ClusterError if a networked cluster needs no token: anybody could run code on it."""
     url = _url(address)
     if urlsplit(url).hostname not in LOOPBACK and answers_anybody(address):
         raise ClusterError(_open(url))
@@ -245,7 +245,7 @@ def _url(address: str) -> str:
 
 
 def make_token(path: Path) -> str:
-    """Return the token in a file; if there is no file, write one with a random token, readable by its owner alone."""
+    """Return the file's token. If the file is missing, write a random token for its owner alone."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():

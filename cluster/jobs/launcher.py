@@ -48,7 +48,7 @@ LOOPBACK = "--dashboard-host=127.0.0.1"
 
 
 def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait until ssh answers on the file's `head_ip`, if it has one. Raises ClusterError after HEAD_S."""
+    """Wait for ssh on `head_ip`, if set and without a proxy. Raises ClusterError after HEAD_S."""
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # only `ray up` can reach the head
@@ -107,7 +107,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Silence Ray: no log of each default that Ray fills in, no printed errors."""
+    """Silence Ray: its log of defaults that it fills in, and what it prints."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

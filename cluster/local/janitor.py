@@ -1,7 +1,7 @@
-"""`python janitor.py FOLDER` ends what a local Ray leaves behind and removes its folder, however its driver ended.
+"""`python janitor.py FOLDER` ends a local Ray's leftover processes, then removes FOLDER.
 
 `local_ray` starts this process, which imports only the standard library, in a Unix session of its own, so that no
-Ctrl-C reaches it. Its work begins when its input closes: when the sweep ends or dies. Without
+Ctrl-C reaches it. It waits until the sweep ends or dies, which closes its input. Without
 this process, a Ray whose driver was killed would leave all its files, and two of its agents would
 run on (in Ray 2.60 for over 40 s).
 """
@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our parent ends or our input closes. After a kill, the parent's forks may hold the input open."""
+    """Wait until our input closes, or our parent ends: its forks may still hold the input open."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -45,9 +45,9 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield the ids of processes of the folder's Ray, by MARKER in their environment.
+    """Yield the ids of the processes of the folder's Ray.
 
-    Ray's agents overwrite their environment: find these by their open files in the folder.
+    Most have MARKER in their environment. Agents overwrite it, but hold files in the folder open.
     """
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):

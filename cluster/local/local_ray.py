@@ -73,7 +73,7 @@ def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> It
     its logs and sockets, which is removed at the end. Raises LocalRayError.
 
     `gpu_uuids`: the GPUs or MIG slices for Ray's workers; empty: this process's GPUs.
-    Enter the `with` in a thread that outlives it: Linux ends Ray with the thread that started it.
+    Enter the `with` in a thread that outlives the `with`: Linux ends Ray when that thread ends.
     """
     import ray
 

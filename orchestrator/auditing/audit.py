@@ -176,7 +176,7 @@ class Inputs:
     counts: tuple[tuple[Sizes, int], ...]
     """Each shape with its number of calls; the most frequent shape comes first."""
     left_out: int
-    """Number of calls left out: other dimensions or channels, a size of 0, or more shapes than a file holds."""
+    """Number of calls left out for other dimensions or channels, a size of 0 or too many shapes."""
 
     @property
     def training(self) -> bool:
@@ -184,7 +184,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return the inputs of the model `name` (None: the model with most convolutions); None if no shape is known."""
+    """Return inputs of the first model with known shapes and, if given, this `name`; else None."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -330,7 +330,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs` (None if unneeded or impossible), and the arguments that no suite can describe."""
+    """Return a suite's `inputs`, None if unneeded or impossible. Also return arguments no suite can describe."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)
@@ -372,9 +372,9 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return a tensor's size at place `at`: the name of an input's size, a number, or None.
+    """Return a tensor's size at place `at` as a name or number; None if neither fits all calls.
 
-    A name is returned if the two sizes are equal in all calls.
+    The name is that of an input's size equal to this size.
     """
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)

@@ -18,7 +18,7 @@ class Others:
     def look(self, process: int, parent: bytes | None = None) -> None:
         """Note the process and its descendants that have torch, but no forks or compile workers.
 
-        `parent`: command line and environment of a parent with torch. A fork has the same.
+        `parent`: command line + environment of a parent with torch; its forks share both.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")

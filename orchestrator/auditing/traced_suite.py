@@ -79,7 +79,7 @@ def _counts_text(trace: Trace) -> str:
 
 
 def _short_sizes(sizes: Shape) -> str:
-    """Return the sizes as text, one number if they are equal: torch.nn.Conv2d takes both forms."""
+    """Return the sizes as text; one number if all are equal. torch.nn.Conv2d takes both."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
 

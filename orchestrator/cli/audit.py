@@ -63,7 +63,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Add this rank's number to the name, as each rank of torchrun writes a file of its own."""
+    """Return `file`, with the rank's number added under torchrun: each rank writes its own."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 

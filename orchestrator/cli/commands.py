@@ -1,4 +1,4 @@
-"""Builds commands with dataclasses' fields as options, and prints their help as plain text."""
+"""Builds commands whose options are fields of dataclasses. Prints help as plain text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass

@@ -1,4 +1,4 @@
-"""Ends commands: turns an error, whichever folder raised it, into a message and an exit code."""
+"""Ends commands: turns an error from any part of the program into a message and an exit code."""
 
 import os
 import signal

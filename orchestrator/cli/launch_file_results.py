@@ -1,4 +1,4 @@
-"""Opens the results that a command's options name or, if they name none, the launch file's."""
+"""Opens a command's results: those that its options name, or else the launch file's."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence

@@ -160,7 +160,7 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
 
 def _export(store: "Stored", file: Path) -> None:
-    """Write the store and the questions to a new database file; an existing file may hold other tables."""
+    """Write the store and the questions to a new database file. Raises OutputError if it exists."""
     from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
@@ -171,8 +171,8 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """Return the question for a name, a path that ends in .sql, or SQL. Text with white space
-    between words is SQL, unless a file has this path.
+    """Return the question for a name, a path that ends in .sql, or SQL. Text of several
+    words is SQL, unless it is the path of a file.
     """
     from cudnn_sweep.analysis.engine import queries
 

@@ -1,9 +1,8 @@
-"""Splits a command into a worker, which does its work, and a watchdog, the worker's parent.
+"""Splits a command into a worker, which does the work, and a watchdog, the worker's parent.
 
-The watchdog ends with our exit code even if Ray ends the worker. Ray does so if one of Ray's
-processes dies (with exit code 1), or if SIGTERM comes while Ray starts. The watchdog also kills the
-launch's processes that are stopped by a signal or stuck in the kernel (proc(5)). Their trials are
-lost.
+The watchdog ends with the launch's exit code even if Ray ends the worker. Ray does so, with code
+1, if a process of Ray dies, or if SIGTERM comes while Ray starts. The watchdog also kills processes
+of the launch that are stopped by a signal or stuck in the kernel. Their trials are lost.
 """
 
 import math
@@ -39,8 +38,8 @@ _writer: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork a worker, in which this function returns. The parent ends with the code that the worker reports or, if it
-    reports none, with a code for what ended the worker. Inside another program (a test) do nothing.
+    """Fork a worker, and return in the worker alone. The parent waits, then ends with the exit code
+    that the worker reports, or with a code for what ended it. If stdout is replaced, do nothing.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -68,7 +67,7 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report our exit code to the watchdog, which takes an unreported exit code 1 for Ray's."""
+    """Report the exit code to the watchdog. An unreported 1 counts as Ray's."""
     if _writer is not None:
         os.write(_writer, bytes([code]))
 
@@ -81,8 +80,8 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return the processes with a thread that is stopped or stuck for NO_ANSWER_S: process ids
-        with texts of WAYS.
+        """Return a text of WAYS by process id, for each process with a thread stopped or stuck
+        for NO_ANSWER_S.
         """
         now, before, self._since = monotonic(), self._since, {}
         found = {}
@@ -168,7 +167,7 @@ class _Watch:
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill stopped or stuck processes. If one survives, kill the worker; if that survives, exit."""
+        """Kill stopped or stuck processes. Kill the worker if one survives; exit if the worker does."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:

@@ -30,7 +30,7 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of a check. A problem prevents a sweep or makes its verdicts wrong; a warning may do so."""
+    """Result of a check. A problem prevents a sweep or makes verdicts wrong; a warning might."""
 
     name: str
     state: State = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""`sweep bans`: times each cell, in turns, without bans and with a ban of each engine that it takes."""
+"""`sweep bans`: times each cell without bans, and with each of its engines banned, in turns."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -112,7 +112,7 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """Return a ban, as errata, of each engine in `tags`, which are names of plans."""
+    """Return rules that ban the engines of the plans that `tags` name."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

@@ -1,5 +1,5 @@
 """Finds rules that ban slow plans: searches in several processes, times the best plans again, bans
-the plans ahead of the best, and checks which plans a process without a search then takes.
+the plans ahead of the best, and checks which plans a process takes under the bans.
 """
 
 import itertools
@@ -26,7 +26,7 @@ TURNS = 3  # processes that time a whole step under each set of rules
 
 LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Operations with priority over the others: each one's number and the plan that it must take."""
+"""Operations with priority, as pairs: an operation's number and the plan that it must take."""
 UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
 
 
@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time of all calls in a step with `plan`: a median, or a high guess if untimed."""
+        """Return the time of a step's calls with `plan`. For an untimed plan, guess high."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -64,7 +64,7 @@ class Operation:
 class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
-    """Time of all operations in a step, as a sum of their plans' times in searches."""
+    """Time of all operations in a step: the sum of the taken plans' times."""
     lost_ms: tuple[float, ...]
     """Time that each operation loses, compared with its fastest plan."""
 
@@ -100,14 +100,14 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return `banned`, changed so that operation `number` takes `plan`, or None if it cannot."""
+        """Return `banned`, changed so that operation `number` takes `plan`; None if impossible."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Make the change of `banned` that saves most, again and again, until no change saves
+        """Make the best change of `banned`, then the next, until the best saves less than
         LEAST_GAIN. Return the changed set.
         """
         while True:
@@ -138,7 +138,7 @@ class Frozen:
     plans: tuple[str, ...]
     """Plan that each operation took in a process without a search."""
     cannot: tuple[str, ...]
-    """Operations that do not get their fastest plan, because others would lose more."""
+    """Operations without their fastest plan: it would cost other operations more."""
 
     @property
     def text(self) -> str:
@@ -148,7 +148,7 @@ class Frozen:
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
     """Return the rules under which a process without a search takes the fastest possible plans.
 
-    `version`: of cuDNN, such as 91900. Raises SpecError if a process fails or runs other operations.
+    `version`: cuDNN's, such as 91900. Raises SpecError if a process fails or operations differ.
     """
     # 1. Search, and time the best plans again.
     on, off = Config(benchmark=True), Config(benchmark=False)
@@ -194,7 +194,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Raises SpecError if a process ran other operations."""
+    """Add `logs`. Raises SpecError if operations differ."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -210,8 +210,8 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of slow plans. No ban may hit a plan whose time is at most BEST * the time of
-    its operation's fastest.
+    """Return bans of slow plans. A ban hits no plan with at most BEST times the time of its
+    operation's fastest plan.
     """
     best = {
         plan
@@ -246,8 +246,8 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Correct the order of plans by the log of a process without a search. Return whether a plan was
-    unexpected. Raises SpecError if the process ran other operations.
+    """Correct the order of each operation's plans by the plan that ran, in `log`. Return whether a
+    plan was unexpected. Raises SpecError if the operations differ.
     """
     _check_same(operations, log)
     is_other = False
@@ -264,8 +264,8 @@ def choose(operations: Sequence[Operation], version: int, first: First = ()) -> 
 
     Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
     whole process, so a ban that helps one operation may cost another its best plan. So the sum of
-    all operations' times decides. To give an operation a faster plan, a change bans the plans ahead
-    of it, and lifts bans that hit the plan itself. `version`: of cuDNN.
+    all operations' times decides. To give an operation a faster plan, the function bans the plans
+    ahead of that plan, and lifts bans that hit it. `version`: cuDNN's.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

@@ -55,7 +55,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Compare a frozen choice with benchmark off and on, or check a file. The answer has a file if there is a gain."""
+    """Compare benchmark off, on and frozen, or check a file. After a gain the answer has a file."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -103,7 +103,7 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step, also under `errata` if given, and call the model once. Raises NeedsGpuError."""
+    """Plan the step, with a config for `errata` if given. Call the model. Raises NeedsGpuError."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
@@ -131,7 +131,7 @@ def _not_shown(kept: Kept) -> str:
 
 
 def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenProbe) -> Answer:
-    """Check that a step takes the file's plans and is, by a gate's rule, not slower than with benchmark off."""
+    """Check that a step takes the file's plans, and is not slower than with benchmark off."""
     file = str(options.check)
     errata, then = kept_rules(file), _frozen_in(file)
     planned = _looked(options, errata, console, place)
@@ -181,7 +181,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Compare a step without and with `errata`, as a gate does. Raises UnfinishedError if stopped undecided."""
+    """Gate a step with `errata`. Raises UnfinishedError if the sweep stops undecided."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,

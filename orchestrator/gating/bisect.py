@@ -57,7 +57,7 @@ class Installation:
 @dataclass(frozen=True, kw_only=True)
 class Bisection:
     environments: Sequence[Installation]
-    """Environments from the oldest to the newest. Their numbers below count from 0, the oldest."""
+    """Environments from the oldest to the newest. Number 0 is the oldest."""
     answers: Mapping[int, Gate]
     """Comparisons of an environment with the oldest, by the number of the newer environment."""
     good: int
@@ -68,7 +68,7 @@ class Bisection:
 
     @property
     def decisive(self) -> Gate:
-        """Comparison of the oldest environment with `first`; if that is None, with the newest."""
+        """Comparison of the oldest environment with `first` or, if there is none, the newest."""
         return self.answers[max(self.answers) if self.first is None else self.first]
 
     @property

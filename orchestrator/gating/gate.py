@@ -208,7 +208,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return `power` for the most blocks that the time allows; (None, None) without pairs of base and head."""
+    """Return `power` for the blocks in the time allowed; (None, None) if no pair has both sides."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0
@@ -220,7 +220,7 @@ def _power(
 
 
 def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
-    """Return the contrast's verdict, of the cell with the most blocks; None if the sweep has none."""
+    """Return the contrast's verdict for the cell with the most blocks; None without a verdict."""
     contrast = {"field": field, "baseline": baseline, "candidate": candidate}
     least, sweep_id = ran.session.min_effect, ran.session.sweep_id
     rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)

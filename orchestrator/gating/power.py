@@ -1,4 +1,4 @@
-"""The slowdown that a gate can find, by the gate's rule on simulated pairs."""
+"""The slowdown that a gate can find: its rule is tried on simulated pairs."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Checks out commits of the user's git repository. Our own index keeps the repository unchanged."""
+"""Checks out commits of the user's git repository. The repository stays unchanged."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ class Tree:
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return notes on submodules, which are not checked out, and on files of Git LFS that are pointers."""
+        """Return notes on what the folder lacks: submodules, and the contents of Git LFS files."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
@@ -53,7 +53,7 @@ class Tree:
         return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
-        """Return the files that differ from the commit, and modules that are not in it."""
+        """Return the commit's files that differ, and new files that can hide modules."""
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -83,8 +83,8 @@ def commit_of(text: str) -> str | None:
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
     """Run git and return its output. Raises SpecError with git's reason.
 
-    Variables that git exports to hooks are withheld: GIT_INDEX_FILE, for one, names the index of
-    the commit that the user is making, and this git would write to that index.
+    Withholds the variables that git exports to hooks. With GIT_INDEX_FILE, for one, git would write
+    to the index of the commit that the user is making.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})

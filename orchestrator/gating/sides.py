@@ -34,7 +34,7 @@ class Side:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Start processes of the `with` block in this side's folder, with its modules."""
+        """Enter this side's folder and set its SWEEP_MODULES for the `with` block."""
         with chdir(self.code.folder or "."):
             os.environ.update(self.code.variables)
             try:
@@ -48,7 +48,7 @@ class Sides:
     base: Side
     head: Side
     trees: Mapping[str, Tree]
-    """Trees of the sides that are commits, by `base` or `head`."""
+    """Trees of the commits; the keys are `base` and `head`."""
     notes: list[str] = field(default_factory=list)
     """How the measured sides differ from what was typed."""
 
@@ -58,7 +58,7 @@ class Sides:
 
 
 def scratch_for_gate() -> AbstractContextManager[Path]:
-    """Return a folder for this gate; first remove those of killed gates."""
+    """Remove killed gates' folders, then return a folder for this gate."""
     return held_folder("", private_folder(our_temporary_folder() / "gates"))
 
 
@@ -105,7 +105,7 @@ def _commit(name: str, text: str) -> str | None:
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Replace BASE's commit by the merge base with HEAD. Return a note if the commit changes."""
+    """Replace BASE's commit by its merge base with HEAD. Return a note if the commit changes."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -157,7 +157,7 @@ def _why_no_commit() -> str:
 
 
 def environments_of(pythons: str) -> list[Side]:
-    """Return a side for each Python of `--pythons`. A folder means its bin/python. Raises SpecError."""
+    """Return the sides of `--pythons`: Pythons, or folders with bin/python. Raises SpecError."""
     sides = []
     for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
         path = Path(text).expanduser()
@@ -190,7 +190,7 @@ def _in_folder(root: Path, below: str = "") -> CodeLocation:
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Return SWEEP_MODULES, set so that imports search `places` before editable installs."""
+    """Return the variable that makes imports search `places` before editable installs."""
     folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
     return {MODULES: os.pathsep.join(folders)}
 

@@ -12,7 +12,7 @@ ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
-    """Return the one model of `there` that `choice` names. Raises SpecError for none or several."""
+    """Return `there`'s model that `choice` names. Raises SpecError if none or several match."""
     models, names = list(dict.fromkeys(there)), as_list(choice.models)
     is_any = choice.models == ALL_MODELS
     chosen = set(models) if is_any else {m for name in names for m in _called(name, models)}

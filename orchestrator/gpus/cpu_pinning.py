@@ -35,9 +35,9 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
     """Return the CPUs for a GPU or slice of this host; None if NVML does not list the GPU or slice.
     All of our processes on the host compute the same answer.
 
-    The CPUs are shared among all GPUs that NVML lists, as another sweep may use the GPUs that this
-    sweep does not use. But if this process may use only a part of the host's CPUs (in Slurm, in a
-    container), that part is shared among `launched_on` alone.
+    All GPUs that NVML lists share the host's CPUs, as another sweep may use the other GPUs. But if
+    this process may use only some CPUs (in Slurm, in a container), only the GPUs `launched_on`
+    share these CPUs.
     """
     if gpu_uuid is None:
         return None
@@ -82,14 +82,14 @@ def _unknown_last(node: int | None) -> tuple[bool, int]:
 
 
 def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, ...]:
-    """Return the physical cores of the CPUs `allowed`, ordered by their lowest allowed CPU."""
+    """Return the physical cores of the `allowed` CPUs, ordered by each core's lowest CPU."""
     nodes = _nodes(system)
     cores = dict.fromkeys(_siblings(cpu, allowed, system) for cpu in sorted(allowed))
     return tuple(Core(cpus=cpus, node=nodes.get(cpus[0])) for cpus in cores)
 
 
 def isolated_cpus(system: Path = SYSTEM) -> list[int]:
-    """Return the CPUs that the kernel gives only to processes that request them (isolcpus)."""
+    """Return the CPUs that processes get only on request (isolcpus)."""
     return parse_cpus(text_of(system / "devices/system/cpu/isolated"))
 
 

@@ -1,4 +1,4 @@
-"""Folders of this user alone, in places where every user of the machine may write."""
+"""Private folders, in places where every user of the machine may write."""
 
 import os
 import stat

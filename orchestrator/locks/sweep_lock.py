@@ -1,7 +1,7 @@
 """Locks: one launch at a time runs a plan into a results location, or uses an accelerator.
 
-An accelerator's lock is the name of an abstract socket of Linux, which all users of the machine share (a container
-with its own network has its own names). The kernel frees the name when the process that holds the lock ends.
+An accelerator's lock is the name of an abstract Linux socket. All users of the machine share such
+names, but a container with its own network does not. When the process ends, the name is free.
 """
 
 import errno
@@ -29,7 +29,7 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan; if `location` is a URL, on this machine only. Raises SweepBusyError if the plan
+    """Lock a plan. For a URL, only this machine sees the lock. Raises SweepBusyError if the plan
     is locked, OrchestratorError if no lock can be made.
     """
     busy = "this sweep is in progress; launch again when it has ended"

@@ -1,6 +1,6 @@
 """Prints a night's outcome, and posts the news of the night to a URL: as JSON, to Slack, or by apprise.
 
-The URL is a secret. Errors, logs and messages show its scheme and host alone; with apprise its scheme.
+The URL is a secret. Errors and logs show only its scheme and host or, for apprise, only its scheme.
 """
 
 import json
@@ -57,7 +57,7 @@ LIMIT_S = 120.0  # for all tries and pauses together
 class News:
     headline: str
     findings: tuple[str, ...]
-    """Texts for people: each finding, reasons, changes in the environment, the page."""
+    """Texts to read: findings, the outcome's reasons, environment changes, the page."""
     result: Mapping[str, Json]
     """The outcome for programs, which only the form `json` sends."""
 
@@ -74,7 +74,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Return the URL's scheme and host; for apprise the scheme alone, as its host may be secret."""
+        """The URL's scheme and host; for apprise only the scheme, as the host may be secret."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -82,7 +82,7 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Return the launch file's webhook. Raises SpecError, which quotes no URL, if it is unusable."""
+    """Read the launch file's webhook. An unusable webhook raises SpecError, which quotes no URL."""
     if keys.url_env is not None:
         where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
         if text is None:
@@ -131,8 +131,8 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """Send by apprise, which tries once; return the failure, or "". The text is plain and mentions
-    nobody: a zero-width space follows each @.
+    """Send by apprise, in one try; return the failure, or "". A zero-width space after each @ keeps
+    the text from notifying people.
     """
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
@@ -199,7 +199,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Return the error's type and the system's reason, without the message, which may quote the URL."""
+    """Return the error's type and the system's reason. Omit the message: it may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason

@@ -195,9 +195,9 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Compare the night with earlier ones. `skipped`: why models are left out tonight, by model;
-    these models do not count as missing. `outcome`: the outcome that a cluster's job has found. It
-    is returned unchanged, and only the series are read here.
+    """Compare the night with earlier nights. `skipped`: the reason for each model left out tonight;
+    these models do not count as missing. `outcome`: what a cluster's job has found. If given, it
+    is returned unchanged, and only the series are read.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -240,8 +240,8 @@ def not_measured(
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post new alerts and news. An alert that cannot be delivered is posted the next night; other news is
-    not. Comparing an old night again posts nothing.
+    """Post new alerts and news. An undelivered alert is posted the next night; undelivered news is
+    lost. Comparing an old night again posts nothing.
     """
     diary = night.diary()
     if not diary.is_last(night.name):
@@ -290,7 +290,7 @@ def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
     """Measure candidates again and judge them. Without a place, judge by stored fresh trials. If
-    the last good software did not run, no `Amount` is judged: fresh trials then add to the night's
+    the last good software did not run, judge no numbers: fresh trials then add to the night's
     own value.
     """
     if night.place is not None:
@@ -306,7 +306,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Judge the candidates at each look; measure undecided ones up to the next look."""
+    """Measure the undecided candidates up to each look, then judge them."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -405,7 +405,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite with what candidates need in each block: references, logs or new caches."""
+    """Return the suite with the references, logs or new caches that candidates need per block."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

@@ -80,14 +80,14 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write the outcome that a cluster's job sent. Raises ReportError if it is of another night."""
+        """Write the outcome of a cluster's job. Raises ReportError for another night's outcome."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"found the outcome of {outcome.night!r}, wanted that of {sweep_id}")
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:
-        """Return the outcome of an earlier start of this night, if there was one."""
+        """Return the night's stored outcome, if an earlier start wrote one."""
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
@@ -97,12 +97,12 @@ class Diary:
         return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
 
     def last(self) -> NightOutcome | None:
-        """Return the newest outcome with trials. Raises SpecError if it or a newer one is unreadable."""
+        """Return the last outcome with trials. Raises SpecError if it or a later file is broken."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return why told.json or outcomes up to this night are unreadable."""
+        """Return the faults of told.json and of outcomes up to this night."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):
@@ -217,7 +217,7 @@ class NightRequest:
 
     @property
     def reports(self) -> Path:
-        """Return the folder that has a folder of reports for each date."""
+        """Folder of the reports, with a folder for each date."""
         if self.options.reports is not None:
             return self.options.reports
         where = Location(self.request.results)
@@ -249,8 +249,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file. Raises an error for a mistake in it; a mistake in the suite that the file
-    names becomes the night's `fault`. `place`: where to measure, instead of the file's destination.
+    """Read the launch file. Raises an error for a mistake in the file or a typed suite. A mistake
+    in the file's own suite becomes the night's `fault`. `place`: replaces the destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly

@@ -53,7 +53,7 @@ def name_of(config: Config) -> str:
 class Standing:
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of the config that a race keeps, as advice compares all others with it; empty: none."""
+    """Name of the config that a race never drops, as advice needs it as baseline; empty: none."""
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated time to the decision; to the last block if no number of blocks is estimated."""
+        """Estimated time to the decision or, without an estimate of blocks, to the last block."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -89,7 +89,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return standings by cell_id. A cell lacks one until both configs of a contrast ran."""
+    """Return standings by cell_id: of the cells in which both configs of a contrast ran."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -108,7 +108,7 @@ def stopped_cells(store: Store, session: Session) -> set[str]:
 
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Collection[Contrast]) -> bool:
-    """Return whether all cells of the plan, which may be a shard, are decided or out of reach."""
+    """Return whether all cells of the plan or shard are decided or out of reach."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
     return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
@@ -156,7 +156,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell. In a cell, keep the first state of each contrast and other_settings."""
+    """Group states by cell. For each contrast and other_settings, keep a cell's first state."""
     cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
         of_cell = cells.setdefault(state.cell_id, {})

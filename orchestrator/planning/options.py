@@ -1,4 +1,4 @@
-"""Options of `sweep launch` and `sweep nightly`; the script and limits of `sweep audit`."""
+"""Options of `sweep launch`, `sweep nightly` and `sweep audit`."""
 
 import shlex
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class LaunchOptions:
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
     wait: WaitOption = False
     results_asked: str | None = None
-    """Location that `sweep query` and `sweep report` read by default in the launch's folder."""
+    """Default location of `sweep query` and `sweep report` in the folder of the launch."""
     program: str = field(default_factory=program)
     """This program's name in printed commands: `sweep`, or its path if PATH lacks it."""
 

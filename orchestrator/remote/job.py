@@ -122,9 +122,9 @@ class Progressed:
     """Progress of a job. The latest event replaces the earlier ones."""
 
     progress: Progress
-    """Progress of the session that runs now: the plan, or later repeats of split blocks."""
+    """Progress of the current run: of the plan or, later, of repeats of split blocks."""
     sweeps: dict[str, SweepStatus]
-    """Status of each launch, by launch_id: the sweep's and, in a night, the fresh trials'."""
+    """Status by launch_id. In a night, the sweep and the fresh trials are two launches."""
     kind: Literal["progressed"] = "progressed"
 
 
@@ -212,7 +212,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy records of unfinished sweeps and of earlier nights, which the head may have lost."""
+    """Copy the records that the head may have lost: of unfinished sweeps and earlier nights."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

@@ -29,7 +29,7 @@ NO_CUDA = "no CUDA, which the suite needs"
 class NodeReport:
     machine: Survey
     free_bytes: int
-    """Free space for temporary files, compute caches among them."""
+    """Free space for temporary files, including compute caches."""
     clock_s: float
 
 
@@ -65,7 +65,7 @@ Unfit: TypeAlias = list[tuple[str, str]]
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
-    """Survey all nodes with GPUs; return fit and unfit ones. Raises NeedsGpuError if no node has a GPU."""
+    """Survey GPU nodes; return fit and unfit nodes. Raises NeedsGpuError if no node has a GPU."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise NeedsGpuError(
@@ -111,8 +111,8 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """Remove old caches, and survey this node in a child process. Ray keeps the present process,
-    which must not import torch.
+    """Remove old caches, and survey this node in a child process: this process, which Ray keeps,
+    must not import torch.
     """
     folder = our_temporary_folder()
     remove_old_caches(folder / "scratch")
@@ -147,7 +147,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """Return the environment of `python` on the nodes. Raises SpecError if a node fails or two differ."""
+    """Return `python`'s environment. Raises SpecError if a node fails or the software differs."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):
@@ -161,7 +161,7 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """Keep, for each GPU model, the nodes that have its commonest hardware and software; the others are unfit."""
+    """Keep each model's largest group of nodes equal in hardware and software; others are unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
     reason = "its hardware or software is not that of the other nodes with"

@@ -47,7 +47,7 @@ def of_case(case: FieldCase) -> Reproduced:
 
 
 def stored_trial(trial_id: str, database: Database) -> Reproduced:
-    """Raises SpecError for an unknown trial, or one that torch alone cannot reproduce."""
+    """Raises SpecError if the trial is unknown, or if torch alone cannot reproduce it."""
     select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
     rows = database.query(select).to_pylist()
     if rows:

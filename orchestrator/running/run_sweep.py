@@ -55,7 +55,7 @@ class Place(Protocol):
     """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the place. With `needs_cuda` but no GPU, import no workload. Raises SpecError."""
+        """Survey the place; import no workload if `needs_cuda` finds no GPU. Raises SpecError."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call each trial's model once, after `look`. Raises SpecError or ModelError on a fault."""
@@ -69,7 +69,7 @@ class Place(Protocol):
         """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Return the environment of `last_good`'s `python`. Raises ServerError or SpecError."""
+        """Return the environment of the last good `python`. Raises ServerError or SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """Yield the quick checks of `sweep doctor`, run before a night."""
@@ -87,7 +87,7 @@ class Ran(Summary):
         return ExitCode.DOES_NOT_RUN if fails else ExitCode.FINE
 
     def check_not_stopped(self, *, is_decided: bool) -> None:
-        """Raise UnfinishedError if the sweep was stopped, unless it has records and is decided."""
+        """Raise UnfinishedError if the sweep was stopped undecided or without records."""
         if self.progress.stopped and not (is_decided and self.stored):
             raise UnfinishedError(f"stopped: {self.progress.stopped}; run the command again")
 
@@ -216,7 +216,7 @@ class OpenSweep:
     def repeats(self) -> Plan:
         """Return repeats of the blocks that were split over GPUs or launches, to run at the end of the sweep.
 
-        A repeat has ids of its own, so the trials of a repeat pair only with each other. The ids
+        A repeat has ids of its own, so only trials of the same repeat are compared. The ids
         follow from the plan and the number of earlier repeats, so a resumed sweep plans no repeat
         twice. A block is left out if the launch has only some of the block's trials (--only). An
         until-decided sweep repeats nothing: further blocks replace the split ones.
@@ -251,8 +251,8 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Return the session, with `cell_by_cell` set if the time left is too short for the first looks
-    of all cells. Print how many cells the time suffices for.
+    """Return the session. Set `cell_by_cell` if the time left is too short for all cells' first
+    looks. Print for how many cells the time suffices.
     """
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
@@ -266,7 +266,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks: the time limit minus other work's time; None: no limit."""
+    """Return the seconds left for blocks: the limit minus time spent and END_S; None: no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -331,7 +331,7 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return the trials of a block's repeat: the ids are above those of the plan and of earlier
+    """Return the trials of a block's repeat, with ids above all ids of the plan and of earlier
     repeats. `number`: 1 for the block's first repeat.
     """
     last = whole.trials[-1]

@@ -49,8 +49,8 @@ LOOK_S = 10.0  # between checks of whether the device is free
 
 class ThisMachine:
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait until sweeps and other processes leave the GPUs; infinite: other
-        processes are not waited for. `plans_only`: nothing will run here.
+        """`wait_s`: longest wait until sweeps and other processes leave the GPUs; infinite: wait
+        only for sweeps. `plans_only`: nothing will run here.
         """
         self._wait_s = wait_s
         self._plans_only = plans_only
@@ -61,7 +61,7 @@ class ThisMachine:
 
     @classmethod
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
-        """Return this machine once one of its devices has no sweep. Does not import torch.
+        """Return this machine once a device is free of sweeps. Does not import torch.
 
         If sweeps hold all devices, wait if `waits` is true, else raise SweepBusyError, which names
         the holder of a device.
@@ -170,7 +170,7 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
 def _waited(
     busy: Callable[[], str | None], began: float, wait_s: float, console: Console
 ) -> str | None:
-    """Wait while `busy` returns a reason; print each new reason. Return the last one if time is up."""
+    """Wait while `busy` gives a reason; print new reasons. Return the last reason if time is up."""
     limit = f"{wait_s / 60:g} minutes at most" if wait_s < math.inf else "Ctrl-C ends it"
     shown = ""
     while (reason := busy()) and time.monotonic() < began + wait_s:
@@ -182,9 +182,9 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return the holder of a device, as text, if sweeps hold all devices: the visible GPUs or, if
-    there are none, the CPU. Return None if a device is free, or if NVML lists no GPU although one
-    is needed or ROCm may have some.
+    """Return a text on a holder if sweeps hold all visible GPUs or, if no GPU is visible, the CPU;
+    None if a device is free. Without a visible GPU, also return None if a GPU is needed or the
+    machine has ROCm.
     """
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
@@ -200,7 +200,7 @@ def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Itera
     finite, also wait, no longer than `wait_s`, until no other process works on the GPUs.
 
     Raises SweepBusyError if a sweep still holds a device after `wait_s`. If other processes still
-    work then, trials run beside these, and are marked.
+    work, trials run all the same and are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

@@ -162,8 +162,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield a record for each trial. If a trial's server dies, raises ServerError for the first LOSSES
-        attempts, then yields a record of a crash.
+        """Yield each trial's record. If a trial's server dies, raise ServerError in the first
+        LOSSES attempts of the trial; later record a crash.
         """
         try:
             yield from self._measure()
@@ -231,7 +231,7 @@ class Block:
     def _meet(
         self, running: Running, members: list[Running], ready: list[Running]
     ) -> Iterator[RunRecord]:
-        """Have a process meet its shapes and join `members`. If it must run alone, end the processes in `ready`."""
+        """Let a process make first calls and join `members`. If it must run alone, end `ready`."""
         report = None if running.outcome else running.take(Turn(stage="meet"))
         if report is not None:
             members.append(running)
@@ -317,7 +317,7 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether a process lacked memory: its block's other processes may have held it."""
+    """Return whether a process ran out of memory, which other processes may have held."""
     outcome = running.outcome
     if outcome is None:
         return False
@@ -328,8 +328,8 @@ def _lacked_memory(running: Running) -> bool:
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
     """Return whether a search may have dropped a cuDNN plan because other processes held memory.
-    Then a logged workspace fits into the most free memory that a process found, but not into the
-    least.
+    That is so if a logged workspace fits into the free memory that one process found, but not
+    another.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

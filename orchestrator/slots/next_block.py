@@ -19,9 +19,9 @@ AGAIN_S = 1.0
 @dataclass(kw_only=True, slots=True)
 class _Cell:
     released: int
-    """Number of the cell's first blocks that may run: those up to its present look."""
+    """Number of blocks of the cell that may run: all blocks up to its next look."""
     waiting: deque[Trial] = field(default_factory=deque)
-    """The cell's blocks that may not run yet, in the plan's order, each as its first trial."""
+    """First trials of the cell's blocks that may not run yet, in the plan's order."""
     out: frozenset[str] = frozenset()
     """Names of the configs that lost the race."""
 
@@ -38,7 +38,7 @@ class BlockQueue:
     def __init__(
         self, session: Session, ask: Callable[[], Mapping[str, Standing]], *, gpu: bool = False
     ) -> None:
-        """`ask`: returns each cell's standing by the records so far. `gpu`: whether trials use compute caches."""
+        """`ask`: returns each cell's standing so far. `gpu`: whether trials use compute caches."""
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
@@ -104,7 +104,7 @@ class BlockQueue:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
-        """Drop the waiting blocks, except those that advice needs: the first ones of each cell."""
+        """Drop waiting blocks, except the first `_owed` of each cell, which advice needs."""
         for block, first in list(self._ready.items()):
             if first.replicate >= self._owed:
                 del self._ready[block]

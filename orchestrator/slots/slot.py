@@ -114,8 +114,8 @@ class ForkedSlot:
     def renew(self, trials: Sequence[Trial]) -> None:
         """Start these trials' servers anew, so that no two blocks compare processes of the same servers.
 
-        A server's processes share one hash seed and one memory layout. If these slow a CPU-bound loop down,
-        each block would blame the compared setting. (Mytkowicz et al., "Producing wrong data without
+        A server's processes share a hash seed and memory layout. If either slows a CPU-bound loop,
+        each block blames the compared setting. (Mytkowicz et al., "Producing wrong data without
         doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
         """
 
@@ -207,7 +207,7 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return the folder of the sweep for a trial's compute cache; None if nothing is compiled.
+        """Return a trial's compute cache, a folder of the sweep; None if nothing is compiled.
 
         GPUs of one model and driver share a folder: each GPU loads what CUDA compiled for another.
         """

@@ -63,7 +63,7 @@ class Slots:
     ranks: int = 1
     """GPUs of a slot, all on one node."""
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """Names of the Ray nodes on which the slots may be, by id; empty: any node."""
+    """Names, by id, of the Ray nodes that may have slots; empty: all nodes."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         each = self.ranks if self.gpu else 1
@@ -186,7 +186,7 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order in which trials keep their actors. Tune's own order would give a waiting trial an
+    """FIFO order; each trial keeps its actor. Tune's own order would give a waiting trial an
     old actor and end the new actor that was started for the trial: a lost slot would never return.
     """
 

@@ -107,11 +107,11 @@ HEADLINES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """A kernel choice kept by an errata file. Its baseline: `benchmark` off without the file."""
+    """A kernel choice kept by an errata file, compared with `benchmark` off without the file."""
 
     file: str
     advice: Advice
-    """Advice for the requested start. Compares the file's errata with none, `benchmark` off."""
+    """Advice for the requested start: the file or no errata, both with `benchmark` off."""
     measured: Freeze
     cannot: Sequence[str] = ()
     """Operations that cannot keep their fastest cuDNN plan."""
@@ -162,7 +162,7 @@ class Answered:
     def of(
         cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
     ) -> Self:
-        """Make an instance of the fields `found` and the configs' times, failures and warnings."""
+        """Return an instance with `found`, and the configs' times, failures and warnings."""
         failures = [failure for row in configs for failure in row.failures or ()]
         warnings = {name for row in configs for name in row.warnings or ()}
         return cls(
@@ -186,7 +186,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Return whether the kept choice saves time, and no less than turning benchmark on does."""
+        """Whether the kept choice saves time, and at least as much time as benchmark on."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
@@ -352,7 +352,7 @@ def three_ways(kept: Kept) -> Section:
 
 
 def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow]) -> Section:
-    """Return a table: a line for each figure with a value, then a line with its interval's ends."""
+    """Return a table: for each figure a line of values, then a line of their intervals."""
 
     def lines() -> Iterator[Sequence[str]]:
         for name, column, text in figures:

@@ -1,4 +1,4 @@
-"""`sweep advise`: what to set for this model and job, and what that saves. With `--levers benchmark`: on or off."""
+"""`sweep advise`: what to set for a job of a model, and what that saves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -87,7 +87,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
 
 
 def kept_rules(file: str) -> str:
-    """Return the rules of an errata file as a config holds them. Raises SpecError."""
+    """Return the rules of an errata file as text for a config. Raises SpecError."""
     try:
         return text_of(read_file(Path(file)))
     except ValueError as error:

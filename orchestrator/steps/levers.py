@@ -59,7 +59,7 @@ LINES: Mapping[Change, str] = {
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
 }
 """Lines to paste for each value of each lever, in the order in which a program needs the lines.
-Values are raced in this order too, those of precision last, and only if `--allow` names them.
+The race takes values in this order too, but precisions last. A precision needs `--allow`.
 """
 LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
 
@@ -77,7 +77,7 @@ def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[
 
 
 def freeze_command(changes: Changes, options: AdviseOptions) -> str:
-    """Return the `sweep freeze` command with those of the changes that are options of a step."""
+    """Return the `sweep freeze` command with the changes of layout and precision."""
     of_step: dict[str, Any] = {lever: text for lever, text in changes if lever in OF_STEP}
     step = replace(options, levers=None, allow=None, same_bits=False, **of_step)
     return step.command("freeze")
@@ -89,7 +89,7 @@ def config_of(changes: Changes) -> Config:
 
 
 def changes_of(settings: str) -> Changes:
-    """Return the changes of a config. `settings`: its name in the column `settings` of `records`."""
+    """Return a config's changes from its text in the column `settings` of `records`."""
     pairs = (pair.split("=", 1) for pair in settings.split())  # values of levers are plain words
     return tuple(sorted(besides_usual(dict(pairs)).items()))
 
@@ -136,15 +136,14 @@ def next_configs(
     offered: Sequence[Change],
     fault_of: FaultOf = lambda changes: None,
 ) -> list[Changes]:
-    """Return up to MOST configs of the next stage, the user's own first; an empty list if the race is over.
+    """Return up to MOST configs of the next stage, the user's own first. Empty: the race is over.
 
-    `rows` has the advice that compares each measured config with the user's own, or None if the
-    config has no times. The user's own is in `rows` only if it has no times: the race is over.
+    `rows` compares measured configs with the user's own; None: the config failed or may not be set.
+    `rows` has the user's own config only if that config failed: the race is over.
 
-    The first stage has each value alone; values that compile wait if there are others. A later
-    stage has the fastest config so far and new ones: all levers that help alone combined, and each
-    config that differs from the fastest in one lever. A new config was not measured, and has no
-    value that failed alone.
+    The first stage has each value alone; if some values need no compiler, only those. A later stage
+    has the fastest config so far and new configs: all levers that help alone, combined, and each
+    config that differs from the fastest in one lever. A new config has no value that failed alone.
     """
     if OWN in rows:
         return []
@@ -175,7 +174,7 @@ def next_configs(
 
 
 def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
-    """Return why a config cannot run the step; None if it can, or if only a trial would show why not."""
+    """Return why a config cannot run the step; None if no reason is known before a trial."""
     dimensions = len(cell.input_shape)
     if "layout" in dict(changes) and dimensions not in CHANNELS_LAST:
         return f"an input of {dimensions} dimensions has one layout"

@@ -1,4 +1,4 @@
-"""Plans a model's step, for commands such as `sweep advise`; for `bans` and `bisect` also a suite's cells."""
+"""Plans a sweep of a model's step. `bans` and `bisect` may plan a suite's cells instead."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
@@ -56,7 +56,7 @@ def suite_of(
     measure: MeasureSpec | None = None,
     configs: Sequence[Config] = (),
 ) -> SuiteSpec:
-    """Return a suite of one cell with `configs`; default: benchmark off and on, without a GPU only off."""
+    """Return a suite of one cell. Default `configs`: benchmark off and on, or off without a GPU."""
     one_input(options.input)
     axes: dict[str, object] = {
         **{axis: getattr(options, axis) for axis in OF_STEP},
@@ -103,7 +103,7 @@ def suite_to_compare(
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
-    """Return name and suite to run: a suite's cells or a model's step, with one config and one block.
+    """Return a suite's cells or a model's step, as a named suite of one config and one block.
 
     Raises SpecError for an unknown suite, or options that a suite does not take.
     """
@@ -140,7 +140,7 @@ def stored_sweeps(
 ) -> Iterator[str]:
     """Yield the sweeps of the options' step: same input, regime, direction and arguments.
 
-    Newest first, those on a GPU before those on a CPU; with `on_gpu`, none on a CPU.
+    GPU sweeps come before CPU sweeps, newer before older. `on_gpu`: GPU sweeps only.
     """
     cells = stored_cells(store, suite_name, options.workload)
     for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):

@@ -1,4 +1,4 @@
-"""`sweep advise` over several levers: a chain of races, each a small sweep, and what to set in this job."""
+"""`sweep advise` over several levers: runs a chain of small sweeps; finds what to set."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ IDLE = 0.25  # if the GPU idles for a larger share of a step, the answer begins 
 
 @dataclass(frozen=True, kw_only=True)
 class Raced(Answered):
-    """What a race's records say: each config beside the user's own, over the blocks of all stages."""
+    """What a race's records say: each config compared with the user's own, over all stages."""
 
     best: Changes
     """The config to set. `advice` compares it with the user's own, unless both are the same."""
@@ -94,7 +94,7 @@ class Raced(Answered):
     def search_s(self) -> float | None:
         """Seconds that a search adds to a start with `best`.
 
-        None without a search, if a job would hardly notice it, or if nothing is decided.
+        None if there is no search, a job hardly notices it, or nothing is decided.
         """
         without = tuple(change for change in self.best if change not in BENCHMARK)
         row, rest = self.advice, self.advices.get(without)
@@ -252,7 +252,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
 
 
 def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
-    """Return what the sweeps of a race recorded about the values that the options name. `sweeps`: a pattern."""
+    """Return a race's results for the values that the options name. `sweeps`: a pattern of ids."""
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
     found = race_of(options, sweeps, config_trials(store, sweeps), rows)
     there = {*chain(*found.rows)}
@@ -268,7 +268,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
 def race_of(
     options: AdviseOptions, sweeps: str, configs: Iterable[ConfigTrials], rows: Iterable[Advice]
 ) -> Raced:
-    """Return the answer of a race by its configs' trials, and by advice for both starts."""
+    """Return a race's answer. `configs`: its trials. `rows`: advice for both starts."""
     named = levers.named_changes(options)
     by_config = {levers.changes_of(row.settings): row for row in configs}
     trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
@@ -309,16 +309,16 @@ def stored_names(store: Store, options: AdviseOptions) -> list[str]:
 
 
 def stored_race(options: AdviseOptions) -> Raced | None:
-    """Return what this step's newest race measured about the options' levers; None without such a race."""
+    """Return this step's newest race with results for the options' levers; None without one."""
     store = open_store(options.location)
     races = (raced(options, store, f"{name}-*") for name in stored_names(store, options))
     return next((found for found in races if found.advices or found.out), None)
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
-    """Return the seconds of a job, with its start, by config. `steps`: the job's length; default: as requested.
+    """Return a job's seconds, with its start, by config. `steps`: length, if not as requested.
 
-    For the user's own config, the time is the baseline's beside the config with most blocks.
+    The user's own config has the baseline's time from the comparison with the most blocks.
     """
 
     def job_s(row: Advice, side: str) -> float:

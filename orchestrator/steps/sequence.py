@@ -72,7 +72,7 @@ def shown_and_written(
 
 @contextmanager
 def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
-    """If the `with` block fails, write the reason into `files`. Before it, raises an error for unusable files."""
+    """Check `files` and mark them unfinished. If the `with` block fails, write the reason."""
 
     def no_answer(reason: str, state: State, *, streams: bool = True) -> None:
         headline = f"No answer: {reason}"

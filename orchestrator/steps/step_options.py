@@ -77,7 +77,7 @@ class StepOptions(_Model):
 
     @property
     def measures_nothing(self) -> bool:
-        """Return whether stored results give the answer, so that no device is needed."""
+        """Whether stored results give the answer, so that no device is needed."""
         return False
 
     @property
@@ -167,7 +167,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
     @property
     def races(self) -> bool:
-        """Return whether the command races levers, rather than compare benchmark off and on."""
+        """Whether the command races levers, rather than compare benchmark off and on."""
         is_of_benchmark = self.freeze or self.ranks or self.measure_ranks or self.reference
         return not is_of_benchmark and bool(self.levers != "benchmark" or self.allow)
 
@@ -188,12 +188,12 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self, kind: str | None = None) -> str:
-        """Return the command that asks the same again, or `kind` with its options, as text for a shell."""
+        """Return a shell command that asks the same again, or asks `kind` with these options."""
         return shlex.join([self.program, kind or self.kind, *self._words()])
 
     @property
     def again(self) -> str:
-        """Return `command()` with `--from-store`, which answers again without measuring."""
+        """Shell command that answers again from the store, without measuring."""
         return f"{self.command()} --from-store"
 
     def _words(self) -> list[str]:
@@ -238,7 +238,7 @@ class _Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions(_Answer, StepOptions):
-    """Options of commands that compare anything but benchmark off and on."""
+    """Options of `sweep gate`, `sweep bisect` and `sweep bans`."""
 
     regime: None = None  # this and the next are no options here
     shapes: None = None
@@ -253,7 +253,7 @@ class TurnOptions(_Answer, StepOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CellsOptions(TurnOptions):
-    """The cells of a suite, or a step of a model."""
+    """Options: a suite's cells or a model's step."""
 
     workload: Annotated[str, POSITIONAL, "SUITE|MODEL", "A suite, or a model as file.py:name."]
     only: Annotated[

@@ -58,7 +58,7 @@ def sections_of(findings: Findings) -> list[Section]:
 
 
 def loop_text(findings: Findings) -> str | None:
-    """Return how much of the loop's time model and optimiser take on the GPU; None if not timed."""
+    """Return the share of the model and optimiser in the loop's GPU time; None if untimed."""
     loop = findings.gpu_loop
     if loop is None:
         return None
@@ -146,7 +146,7 @@ def made_at(model: Model) -> str | None:
 
 
 def place_text(place: SourceLine) -> str:
-    """Return `FILE:LINE (FUNCTION)`. FILE is relative if in site-packages or the current folder."""
+    """Return `FILE:LINE (FUNCTION)`. In site-packages or the current folder, FILE is relative."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]

@@ -121,7 +121,7 @@ class Display:
         return "; ".join(filter(None, parts))
 
     def share(self, progress: Progress) -> float:
-        """Return the share of trials recorded or of the time limit elapsed, whichever is larger."""
+        """Return the larger share: of trials recorded, or of the time limit elapsed."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 

@@ -42,7 +42,7 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Draw a table. To fit `width`, omit intervals, then break heads, drop columns, cut texts."""
+    """Draw a table. To fit `width`: omit intervals, break headings, drop columns, cut texts."""
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):

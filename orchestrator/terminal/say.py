@@ -19,7 +19,7 @@ def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Con
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print text unwrapped, without control characters. `[b]` and `:cat:` in it are plain text."""
+    """Print `text` unwrapped, without control characters. `[b]` and `:cat:` stay as they are."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 

@@ -69,12 +69,12 @@ class Summary:
 
     @cached_property
     def there(self) -> Collection[StoredTrial]:
-        """Recorded trials of the plan; not those that repeat a block."""
+        """Recorded trials, without those that repeat a block."""
         return planned(self.stored)
 
     @cached_property
     def statuses(self) -> Counter[str]:
-        """Numbers of trials by the status of their last record."""
+        """How many trials ended with each status."""
         return Counter(trial.status for trial in self.there)
 
     @cached_property
@@ -91,7 +91,7 @@ class Summary:
 
     @cached_property
     def races(self) -> list[RaceState]:
-        """A row for each config of a race, compared with the fastest; empty if the sweep is no race."""
+        """Each config of a race, compared with the fastest config; empty without a race."""
         return RaceState.of(self.store, self.session.sweep_id) if self.session.plan.is_race else []
 
     @property
@@ -112,7 +112,7 @@ class Summary:
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """Numbers of the sweep's records by warning. Repeats of trials count too."""
+        """How many of the sweep's records have each warning, repeats included."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
@@ -206,7 +206,7 @@ def _column(name: str, texts: Sequence[str]) -> MarkedColumn:
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
-    """Yield columns of a table with a row for each verdict; with intervals if there is room."""
+    """Yield the columns of a table of verdicts. If there is room, it has intervals."""
     verdicts, paid = summary.verdicts, summary.break_evens
     yield _column(CELL, [verdict_label(each, summary.names) for each in verdicts])
     if len({each.contrast for each in verdicts}) > 1:

@@ -1,7 +1,7 @@
 """Begins an audit when Python starts, before Python runs the user's script.
 
 Python itself runs the script, so `__main__`, sys.argv, sys.path and the exit code are those of
-`python script.py`. Functions of torch are replaced once the script has imported it.
+`python script.py`. Functions of torch are replaced once torch is imported.
 """
 
 import atexit
@@ -34,7 +34,7 @@ END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """Begin the audit; remove our sitecustomize's `folder` from sys.path. `before`: modules imported before ours."""
+    """Begin the audit; take our `folder` off sys.path. `before`: modules imported before ours."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:
@@ -90,7 +90,7 @@ class _Audit:
         self._writes.watch_flags(torch)
 
     def _watch_ends(self) -> None:
-        """Write the findings at os._exit too, which runs no atexit functions."""
+        """Make os._exit write the findings: it runs no atexit functions."""
         end = os._exit
 
         def _exit(status: int) -> NoReturn:

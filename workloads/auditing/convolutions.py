@@ -1,7 +1,7 @@
 """Counts calls of torch's convolutions, and the distinct plans of cuDNN that these calls need.
 
-Replaces torch's convolution functions by ones that note each call. To note a call with known sizes is
-one look-up in a dictionary; docs/your-model.md has its cost, measured by tests/studies/audit_cost.py.
+Replaces torch's convolution functions by functions that note each call. A call with known sizes
+costs one look-up in a dictionary: see docs/your-model.md and tests/studies/audit_cost.py.
 torch.compile, torch.jit and torch.fx take the new functions for torch's own.
 """
 
@@ -79,7 +79,7 @@ class Convolutions:
                 scriptable[id(watched)] = scriptable[id(call)]
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
-        """Return a function to replace `call`: it must be fast, as it runs at each convolution."""
+        """Return the function that replaces `call`. It runs at each convolution, so it is fast."""
         tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
@@ -155,7 +155,7 @@ class Convolutions:
     def _meet(
         self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
     ) -> None:
-        """Note this thread's first call with `key`, unless it is traced or vmap hides its real sizes."""
+        """Note this thread's first call with `key`, unless it is traced or vmap hides the sizes."""
         if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
         if len(self._tallies) >= MOST_SHAPES:
@@ -187,7 +187,7 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """Return a call's fields of `Convolution` up to `deterministic`, and whether autocast casts `x`."""
+    """Return a call's description, as fields of `Convolution`, and whether autocast casts `x`."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
@@ -218,7 +218,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return input, weight, and the arguments after the bias; None for an omitted one."""
+    """Return input, weight, and arguments after the bias. Omitted arguments are None."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)

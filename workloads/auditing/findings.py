@@ -84,7 +84,7 @@ class Argument:
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """What holds in all calls, for each dimension: its size, names of input sizes equal to it."""
+    """Of each dimension: its size if constant, and names of input sizes that always equal it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules that ran convolutions, or have compiled ones that an audit misses."""
+    """Equal outermost modules that ran convolutions or whose convolutions are compiled."""
 
     name: str
     module: str
@@ -120,7 +120,7 @@ class Model:
     convolutions: int = 0
     """Number of calls of convolutions within the model's calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs over all calls: whether gradients were recorded, number of convolutions."""
+    """Distinct pairs: whether a call recorded gradients, and its number of convolutions."""
     unseen: Literal["compiled"] | None
     """Why some or all of its convolutions are not seen; None: all are seen."""
     without_shape: int = 0
@@ -133,11 +133,11 @@ class GpuLoop:
     """Times of the loop on one GPU, after the first five steps."""
 
     steps: int
-    """A step with gradients has one call of an optimiser, or several in a row."""
+    """Number of steps. A step with gradients includes its optimiser calls."""
     work_ms: float
-    """From each step's model call to its optimiser's end or, without gradients, the call's end."""
+    """Sum of times from model call to optimiser's end, or to the call's end without gradients."""
     loop_ms: float
-    """From each step's model call to the next step's."""
+    """Sum of times from a step's start to the next's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,14 +159,14 @@ class Findings:
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Calls without noted sizes: new kinds after 100,000, or tensors without strides or on meta."""
+    """Calls whose sizes were not noted: without strides, on meta, or new after 100,000 kinds."""
     arrivals: tuple[tuple[int, int], ...]
     """Pairs: n, and the number of distinct convolutions in the first n calls."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
     gpu_loop: GpuLoop | None
-    """None: no model ran on a GPU, few steps ran, or training used no optimiser of torch's."""
+    """Times; None if no GPU ran a model, few steps ran, or training had no torch optimiser."""
     own_errors: tuple[str, ...]
     """Errors of the audit itself: calls may be missing."""
 

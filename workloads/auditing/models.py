@@ -119,7 +119,7 @@ class Models:
         loop: LoopTimes,
         ending: Callable[[int], None],
     ) -> None:
-        """`ending`: gets the largest call count so far before each call of a model."""
+        """Before a model's call, `ending` gets the largest call count of any model."""
         self._own = own
         self._convolutions = convolutions
         self._loop = loop

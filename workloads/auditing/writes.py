@@ -92,7 +92,7 @@ class Writes:
         return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
-        """Return the present values by name; none before torch is imported."""
+        """Return each flag's value now; empty until torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:

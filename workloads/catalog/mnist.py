@@ -43,7 +43,7 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """Return the digits for training, and those held back."""
+    """Return digits for training, and others for testing."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]

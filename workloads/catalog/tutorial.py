@@ -1,7 +1,7 @@
 """How tutorials time `benchmark`: on and off in one process, by `time.time()`, unsynchronised.
 
 A step's first call runs the tutorial's script, whose times are the trial's `own_times_ms`. Each
-later call is one forward pass in the process, as the script has left it.
+later call is one forward pass, with the config's `benchmark` again.
 """
 
 import time

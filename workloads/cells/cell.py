@@ -33,7 +33,7 @@ class Cell:
     """Model of the GPU or, without CUDA, of the processor."""
     listed_shapes: tuple[ListedShape, ...] = ()
     ranks: str = ONE_RANK
-    """Number of processes that train together, each on its own GPU of one host, as `2_ranks`."""
+    """Processes that train together, each on its own GPU of one host: `2_ranks`, for example."""
     placement: str = ""
     """`strides` if a convolution is channels_last by strides alone; empty before schema 3."""
 
@@ -47,7 +47,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return as JSON the fields not at their defaults, so that a new field changes no id."""
+        """Return the fields not at their defaults, as JSON. A new field thus changes no id."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:
@@ -63,14 +63,14 @@ class Cell:
         return int(self.ranks.partition("_")[0])
 
     def shapes(self) -> ShapeRegime:
-        """Return the cell's regime. If it is the user's own, this imports it."""
+        """Return the cell's regime; import a regime that is the user's own."""
         if self.listed_shapes:
             draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
             return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether shapes repeat. A user's own regime, not imported here, is assumed to repeat them."""
+        """Return whether shapes repeat. Assume so for a user's own regime, which is not imported here."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

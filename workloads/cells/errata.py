@@ -127,7 +127,7 @@ def text_of(rules: Iterable[Rule]) -> str:
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return a suite's `errata`, a text, list or file, as a config's text; other values unchanged.
+    """Return a text, list or file of rules as a config's text; return another value unchanged.
 
     `folder`: the suite's folder, or None if `given` is a config's text already. Raises ValueError.
     """
@@ -141,7 +141,7 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 
 def read_file(file: Path) -> set[Rule]:
-    """Return the rules of `file`, JSON of cuDNN's frontend, except PyTorch's own. Raises ValueError."""
+    """Return the rules in a JSON file of cuDNN's frontend, except PyTorch's own. Raises ValueError."""
     return read_kept(file)[0]
 
 
@@ -188,7 +188,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return PyTorch's rules and `rules` as the frontend's JSON; keys in `beside` go in, and a checksum."""
+    """Return `rules` and PyTorch's own as frontend JSON. If `beside` has keys, add these and a checksum."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:

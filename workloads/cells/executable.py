@@ -1,4 +1,4 @@
-"""Finds, before anything is measured, why an execution or several ranks cannot run a cell."""
+"""Finds why an execution or several ranks cannot run a cell, before anything is measured."""
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.states.plain import Plain
 def execution_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, device: str, compiler: str | None
 ) -> str | None:
-    """Return why a config's execution cannot run a cell; None if it can, or if only a trial would show why not."""
+    """Return why a config's execution cannot run a cell; None if no reason is known before a trial."""
     how, name = config.how, f"execution {config.execution}"
     if how.needs_cuda and device != "cuda":
         allowed = ", ".join(each for each, other in EXECUTIONS.items() if not other.needs_cuda)
@@ -36,7 +36,7 @@ def execution_fault(
 def ranks_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, gpus: int, machine: Environment
 ) -> str | None:
-    """Return why a cell's ranks cannot train it here; None if they can. `gpus`: the host's GPUs for the sweep."""
+    """Return why a cell's ranks cannot run here; None if they can. `gpus`: the host's GPUs for the sweep."""
     count = cell.rank_count
     if count == 1:
         return None

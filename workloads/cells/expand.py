@@ -43,13 +43,13 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """For a regime: each parameter's default, or None without a default. For a workload: None."""
+    """A regime's parameters, with their defaults if they have one. None for a workload."""
     fault: str | None = None
     """Why no cell can use the workload or regime; None: cells can use it."""
     fails: bool = False
     """Whether the fault is an error of the user's code."""
     by_strides: bool = False
-    """Whether a model has a convolution that only its weight's strides make channels_last."""
+    """Whether only the weight's strides make one of a model's convolutions channels_last."""
 
 
 Facts = Mapping[str, WorkloadFacts]
@@ -58,9 +58,9 @@ Facts = Mapping[str, WorkloadFacts]
 def without_missing(
     suite: SuiteSpec, facts: Facts, compiler: str | None
 ) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without models whose pip extra is missing and, if `compiler` is None, configs that compile.
+    """Leave out models whose pip extra is missing and, if `compiler` is None, configs that compile.
 
-    Also return the reason for each name left out. If no cell would be left, leave nothing out.
+    Return the suite and the reason for each name left out. If no cell would be left, leave nothing out.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
@@ -154,7 +154,7 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether a convolution is channels_last by its strides alone, as with one channel or one pixel."""
+    """Return whether strides alone make convolutions channels_last, as for tensors of one channel or pixel."""
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (
         traits.by_strides or all(map(has_one_order, tensors))
@@ -228,11 +228,11 @@ class _Rule:
     parameters: dict[str, float]
     varies: set[str]
     shapes: ShapeRegime | None = None
-    """The regime; None: one of the user's own, whose shapes only a trial's process makes."""
+    """The regime; None if it is the user's own: only a trial's process makes its shapes."""
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
-    """Return each regime of an entry, with whether the regime comes from `all`."""
+    """Return the regimes of `axes`, each with whether the word `all` gave it."""
     choices = as_list(axes.regime)
     chosen = {
         name_and_numbers("regime", choice)[0]
@@ -255,7 +255,7 @@ def _suiting_regime(
     problem: ConvProblem | None,
     facts: Facts,
 ) -> _Rule | None:
-    """Return the rule of `regime`, or None if `all` chose a rule that does not suit the cell."""
+    """Return the rule for `regime`; None if it comes from `all` and does not suit the cell."""
     choice, by_all = regime
     try:
         rule = _rule(choice, base, facts)

@@ -1,4 +1,4 @@
-"""FieldCase: a reported case, one line of workloads/field/*.csv, with its cell, sides and claim."""
+"""Reported cases of slow or odd runs: a line each in workloads/field/*.csv, with a claim."""
 
 import csv
 import json
@@ -40,7 +40,7 @@ class CaseSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldCase:
-    """A reported case, one line of a CSV file whose columns are the fields: see docs/field.md."""
+    """A reported case: a line of a CSV file. Its columns are these fields; see docs/field.md."""
 
     id: str
     address: str
@@ -129,7 +129,7 @@ def find_field_case(name: str) -> FieldCase:
 
 
 def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
-    """Replace the suite's cells by those of all testable cases, with their configs."""
+    """Return the suite with the cells, problems and configs of the testable cases."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
     cells: dict[tuple[tuple[str, str], ...], list[Config]] = {}

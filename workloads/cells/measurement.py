@@ -76,7 +76,7 @@ class TrialRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
-    """A plan that cuDNN built for an operation, with the plan's time in the search, if it was timed."""
+    """An engine plan of cuDNN for an operation. `ms`: its time in the search; None: not timed."""
 
     engine: str
     ms: float | None
@@ -90,7 +90,7 @@ class LogPass(measured.Logged):
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """For each operation of `logged_choices`, its calls in total if a step runs at each shape;
+    """For each operation of `logged_choices`, its calls in one step of each shape, added up;
     empty: unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Texts about banned plans that ran: each names a plan and the rule of errata that bans it."""

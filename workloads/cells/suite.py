@@ -367,9 +367,9 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """Distinct configs of the suite and its cells, then each again with null for some settings.
+        """Distinct configs of the suite and its cells, then each without layout and precision.
 
-        These settings are layout, precision and, if it is eager, execution.
+        In the latter, an eager execution is null, too.
         """
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         configs = [*self.configs, *of_cells]

@@ -1,4 +1,4 @@
-"""Environment: hardware and software of a measurement, captured in a child process, as capturing starts CUDA."""
+"""Environment: a measurement's hardware and software. Capturing starts CUDA, so a child process captures."""
 
 import os
 import platform

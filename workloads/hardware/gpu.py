@@ -1,4 +1,4 @@
-"""The GPUs, or slices of them, that this process may use, by CUDA and NVML."""
+"""What CUDA and NVML say of the GPUs and slices that this process may use."""
 
 import os
 from typing import Any
@@ -31,7 +31,7 @@ def read_gpu() -> dict[str, Any]:
 
 
 def seen_gpus() -> list[tuple[str, str]]:
-    """Return model and UUID of each GPU or slice for trials, even slices that CUDA omits."""
+    """Return model and UUID of each visible GPU or slice, also of slices that CUDA omits."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0)
@@ -56,6 +56,6 @@ def gpu_uuid(index: int) -> str:
 
 
 def _profile(name: str, nvml: NvmlGpu) -> str | None:
-    """Return a slice's profile, such as `1g.5gb` of `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Return a slice's profile: `1g.5gb` for a name `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     names = (name, nvml.ask(pynvml.nvmlDeviceGetName) or "")
     return next((full.partition(MIG)[2] for full in names if MIG in full), None)

@@ -43,7 +43,7 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the slices that `visible` names before its first entry without a slice, as CUDA does.
+    """Return the slices in `visible`. As in CUDA, the first entry that names no slice ends them.
 
     `visible`: value of CUDA_VISIBLE_DEVICES; None: return all slices.
     """
@@ -60,8 +60,8 @@ def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[List
 
 
 def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the GPUs that a process with `visible` as CUDA_VISIBLE_DEVICES may see. These are all GPUs if
-    `visible` has numbers and GPU models differ, as CUDA may number the GPUs in another order than NVML.
+    """Return the GPUs that a process with `visible` as CUDA_VISIBLE_DEVICES may see. If `visible` has
+    numbers and GPU models differ, return all GPUs, as CUDA may number GPUs in another order than NVML.
     """
     entries = [] if visible is None else [entry.strip() for entry in visible.split(",")]
     counted = any(entry.isdigit() for entry in entries) and len({gpu.name for gpu in listed}) > 1
@@ -73,8 +73,8 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
     """Return NVML's UUID of the slice that CUDA uses, or None if NVML lists no such slice.
 
-    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. If it is the GPU's, CUDA
-    uses the first visible slice of the GPU.
+    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. By a GPU's UUID, CUDA
+    means the first visible slice of the GPU.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]

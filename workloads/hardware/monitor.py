@@ -37,7 +37,7 @@ class Monitor(Protocol):
     def read(self) -> GpuReading: ...
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Count these processes, and the one that calls this, as ours."""
+        """Count the processes `pids` and the calling process as ours."""
 
     def energy_mj(self) -> int | None:
         """Return the energy used since a fixed moment in the past; None: unknown."""

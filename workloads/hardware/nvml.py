@@ -1,4 +1,4 @@
-"""NVML's answers about one GPU (None: NVML has no answer), and the monitor that reads them."""
+"""NVML's answers about one GPU, and the monitor that reads them. None: NVML has no answer."""
 
 import os
 from collections.abc import Callable, Collection, Iterable

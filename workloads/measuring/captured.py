@@ -27,7 +27,7 @@ class _Captured:
 class CapturedStep:
     """Runs a step: copies inputs into a graph's tensors and replays the graph. A shape's first call makes its graph.
 
-    A training step begins by dropping the previous gradients, so the capture makes new ones.
+    A training step first drops the last step's gradients, so the graph makes its own.
     """
 
     def __init__(self, step: TimedStep) -> None:

@@ -89,7 +89,7 @@ def as_written(step: TimedStep) -> Callable[[Any], Any]:
 
 
 def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
-    """Return the choice and work of one step from its capture, in which launches are counted by operation."""
+    """Capture one step, counting each operation's launches; return the step's choice and work."""
     watch = watch_of(
         count_launches=lambda: cuda_driver.count_captured(torch.cuda.current_stream().cuda_stream)
     )
@@ -141,7 +141,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return for each node the operation that launched it, by launch counts in `watch`; None if unknown."""
+    """Return each node's operation, found by the launch counts in `watch`; None: unknown."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -160,7 +160,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return the median time of replays with `nodes` minus the median without; both kinds alternate."""
+    """Return the time that `nodes` add to a replay, by the medians of alternating replays."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / device_time.queued_ms(graph.replay, 1)[0])))
@@ -195,7 +195,7 @@ def kernels_hash(kernels: list[Kernel]) -> str | None:
 def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
     """Note the roofline. If a closed loop has one shape, also note the roofline's share of a step.
 
-    This is its share of the step's device time or, if that is unknown, of the wall time.
+    The share is of the step's device time or, if that is unknown, of its wall time.
     """
     least_ms = roofline_ms(work, measured.calibration)
     measured.choice.roofline_ms = least_ms

@@ -73,7 +73,7 @@ class CompileWatch:
 
     @contextmanager
     def nothing_more(self) -> Iterator[None]:
-        """Raise WorkloadError if the `with` block recompiles the model, as the times would include that."""
+        """Raise WorkloadError if the `with` block recompiles the model: times would include compiling."""
         try:
             with torch.compiler.set_stance("fail_on_recompile"):
                 yield
@@ -99,9 +99,9 @@ class CompileWatch:
             ) from error
 
     def end_workers(self) -> None:
-        """End the compiler's processes and threads. While any live, this process takes no turns.
+        """End the compiler's processes and threads: until then, this process takes no turns.
 
-        A later compilation starts new ones.
+        A later compilation starts them anew.
         """
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
 

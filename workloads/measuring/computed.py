@@ -95,7 +95,7 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 def _reference(
     workload: Workload, context: Context, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
-    """Return the step's results in float64 without cuDNN, from the same random numbers, or why there are none."""
+    """Return a step's results in float64 without cuDNN, with the same `seed`; if there are none, the reason."""
     most = REFERENCE_FLOPS[context.device.type]
     if flops > most:
         return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
@@ -128,7 +128,7 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
     """Return the L2 and the maximum error of `result`, relative to the same norms of `exact`.
 
-    If `exact` is about zero, both are relative to `typical`; if that is 0 too, both are infinite.
+    If `exact` is about 0, errors are relative to `typical`; if both are 0, errors are infinite.
     """
     exact = exact.detach()
     difference = result.detach().to(torch.float64) - exact

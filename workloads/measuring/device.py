@@ -1,4 +1,4 @@
-"""The device that a trial measures on: waiting for it, and its memory."""
+"""A trial's device: waiting for the device, and its memory."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Device:
         return self.torch.type == "cuda"
 
     def synchronise(self) -> None:
-        """Wait for the device. With several ranks, rank 0 also waits until all ranks have done so."""
+        """Wait for the device. With several ranks, rank 0 also waits for the other ranks' devices."""
         if self.is_cuda:
             torch.cuda.synchronize()
         meet()
@@ -35,7 +35,7 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
-        """Return the free and the total bytes."""
+        """Return a GPU's free and total bytes."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:

@@ -34,8 +34,8 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    The capture comes after a call of `after`, which does the same work, perhaps fewer times,
-    so the graph holds no work of first calls, such as a search.
+    First calls `after`, which does the same work, perhaps fewer times. So the work of first calls,
+    such as a search, stays out of the graph.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -85,7 +85,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Call `run` on a side stream. Autograd keeps it, and a capture must avoid the default one."""
+    """Call `run` on a side stream, which autograd keeps: captures must avoid the default one."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -166,11 +166,11 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 
 
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
-    """Time rounds of `steps` that a graph cannot hold, as the sum of the times of their kernels.
+    """Time rounds of `steps` that a graph cannot hold, each round by the sum of its kernels' times.
 
-    Return the samples without NCCL's kernels, and the median time of NCCL's kernels in ms per step.
-    In NCCL's kernels a rank communicates or waits. Return None if the profiler sees no other kernel
-    in a round. A process's first call takes 2 s.
+    Return samples without NCCL's kernels, in which a rank communicates or waits, and the median ms
+    per step of NCCL's kernels. Return None if the profiler sees no other kernels in some round. A
+    process's first call takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []

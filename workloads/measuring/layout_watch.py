@@ -22,7 +22,7 @@ MARK = "sweep operation "  # before an operation's number, in a profile
 
 
 class LayoutWatch(StepWatch):
-    """Notes the layouts that operations take and return. A view shares its tensor's storage, so it loses no layout."""
+    """Notes the layouts that operations take and return. A view, which shares storage, never loses a layout."""
 
     def __init__(self, *, profiled: bool = False, **how: Any) -> None:
         super().__init__(**how)
@@ -95,7 +95,7 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def order_of(tensor: torch.Tensor) -> str | None:
-    """Return a tensor's layout by its strides; None if both layouts have these strides, or below three dimensions."""
+    """Return a tensor's layout by its strides; None below three dimensions, or if the strides fit both layouts."""
     sized = [n for n in range(tensor.dim()) if tensor.shape[n] > 1 and tensor.stride(n) > 0]
     if tensor.dim() < 3 or len(sized) < 2 or has_one_order(tensor.shape):
         return None

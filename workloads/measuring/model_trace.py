@@ -155,8 +155,8 @@ def with_conversions(
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
     """Return the operation with the time of its conversions.
 
-    An operation that converts inside `pays`. If no operation before it lost its input's layout, and
-    it is no convolution, it also `loses`.
+    `pays` is set if conversions ran inside the operation; `loses` too, unless it is a convolution
+    or an earlier operation lost the layout.
     """
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
@@ -166,6 +166,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Return a convolution's precision by its `dtype`, or None. Autocast leaves some convolutions in float32."""
+    """Return a convolution's precision by `dtype`, if known. Autocast leaves some convolutions in float32."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

@@ -25,8 +25,8 @@ def use_compute_cache(folder: Path, measured: Measurement) -> None:
     """Put the caches of CUDA, torch.compile and Triton in `folder`, before the process's first CUDA call.
 
     In benchmark mode some kernels are compiled at run time, and CUDA's driver keeps them on disk. The caches outlive
-    the process, so a cold cost means little unless it is known whether they were empty. Each (GPU, cell, config)
-    has a folder of its own, never the user's `~/.nv`. The caches count as warm if an earlier trial had the folder.
+    the process, so `measured` notes whether they are empty, or warm because an earlier trial had the folder. Each
+    combination of GPU, cell and config has a folder of its own, never the user's `~/.nv`.
     """
     measured.compute_cache = "warm" if folder.exists() else "empty"
     folder.mkdir(parents=True, exist_ok=True)

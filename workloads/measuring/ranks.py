@@ -49,7 +49,7 @@ class Ranks:
         return value
 
     def gather(self, value: T) -> list[T]:
-        """Return the values of all ranks at rank 0, which waits for them; elsewhere an empty list."""
+        """Return all ranks' values at rank 0, which waits for them; return an empty list elsewhere."""
         self.count()
         if not self.rank:
             return [value, *(link.recv() for link in self.links)]
@@ -57,7 +57,7 @@ class Ranks:
         return []
 
     def close(self) -> None:
-        """Close the links in the process that forked the ranks; for rank 0, also close the shared file."""
+        """Close the links of the process that forked the ranks; for rank 0, also close the shared file."""
         for link in self.links:
             link.close()
         if not self.rank:
@@ -106,7 +106,7 @@ class Ranks:
         _together = None
 
     def taking_turns(self, baton: Baton | None) -> Baton:
-        """Return a baton that all ranks pass on, and get back, together. `baton`: at rank 0, the block's baton."""
+        """Return a baton that all ranks pass on and get back together. `baton`: at rank 0, the block's baton."""
         return _CommonBaton(self, baton)
 
 
@@ -126,7 +126,7 @@ class _CommonBaton:
 
 
 def make_ranks(count: int) -> list[Ranks]:
-    """Make the ranks of a trial, before their processes are forked. Each process closes the others' links."""
+    """Make a trial's ranks, before their processes are forked. Each process closes the other ranks' links."""
     pipes = [Pipe() for _ in range(1, count)]
     counts = mmap(-1, count * WORD)
     store = os.memfd_create("ranks")
@@ -169,6 +169,6 @@ def now() -> float:
 
 
 def meet() -> None:
-    """Wait, at rank 0, until all ranks have called this. Other ranks go on until they next read rank 0's clock."""
+    """Wait, at rank 0, until all ranks call `meet`. Other ranks go on until they next read rank 0's clock."""
     if _together is not None:
         _together.gather(None)

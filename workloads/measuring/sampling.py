@@ -69,9 +69,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the relative standard error of the median ratio of two processes' times, for the worst pair.
+    """Return the relative standard error of a median ratio of times, for the worst pair of processes.
 
-    `by_process`: the times of each process, one per round. A single process: its median's error.
+    `by_process`: times of each process, one per round. For one process: the error of its median.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))

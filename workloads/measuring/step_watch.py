@@ -39,7 +39,7 @@ class ConvolutionWork:
 
 
 class StepWatch(TorchDispatchMode):
-    """Notes the operations that run inside it: convolutions, with backend and work, and cuDNN's other operations.
+    """Notes the convolutions in its `with` block, their backend and work, and cuDNN's operations.
 
     `count_launches` is called after each operation and returns the number of launches that the
     running capture of a CUDA graph has so far.
@@ -120,7 +120,7 @@ def _route(*convolution: Any) -> str:
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of each computed gradient. Each takes as many FLOPs as the forward pass."""
+    """Return the work of each computed gradient; each gradient takes the forward pass's FLOPs."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [

@@ -1,4 +1,4 @@
-"""A trace of a user's model: the request for it, and the convolutions and operations that ran."""
+"""A trace of a user's model: its request, and the convolutions and operations that ran."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Direction = Literal["training", "inference"]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceRequest:
     model: str
-    """`package.module:name` or `folder/file.py:name` of a torch.nn.Module, class or factory."""
+    """`package.module:name` or `folder/file.py:name` of a torch.nn.Module, its class or factory."""
     input: Shape
     inputs: JsonValue
     """The model's inputs, written as in a suite; None: one float tensor."""
@@ -63,27 +63,27 @@ class TracedOperation:
 
     name: str
     layer: str
-    """Path and class of the module that ran it, as `down.0.norm (InstanceNorm3d)`."""
+    """Path and class of the operation's module, such as `down.0.norm (InstanceNorm3d)`."""
     takes: list[str]
     returns: list[str]
-    """Layouts of the tensors that it wrote; a view writes none."""
+    """Layouts of the tensors written; a view writes none."""
     lost_by: int | None
-    """Number of the operation that lost the input's layout, maybe its own; None: no loss."""
+    """Number of the operation that lost the input's layout, maybe this operation; None: no loss."""
     loses: bool
     """Whether this operation loses channels_last, which its inputs had not lost before."""
     pays: bool
     """Whether this operation converts a layout. A copy that loses channels_last does not pay."""
     converts: bool
-    """Whether it is a copy from one layout to the other, and nothing else."""
+    """Whether this operation only copies from one layout to another."""
     conversion_ms: float | None = None
-    """Device time of its conversions; None without a GPU."""
+    """Device time spent on conversions; None without a GPU."""
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
     """Map each loss, by its operation's number, to the operations that pay for it.
 
-    The key None has those that pay without a loss. A loss that no operation pays for is left
-    out, unless the operation that lost the layout spent time on a conversion.
+    Operations that pay without a loss have the key None. A loss that no operation pays for is
+    left out, unless the operation that lost the layout spent time on a conversion.
     """
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
@@ -117,7 +117,7 @@ class Trace:
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:
-        """Name each convolution by number, filter size and output channels, as `conv1_7x7_64`."""
+        """Name convolutions by number, filter size and output channels, such as `conv1_7x7_64`."""
         return {
             f"conv{number}_{sizes_text(layer.kernel_size)}_{layer.out_channels}": layer
             for number, layer in enumerate(self.convolutions, start=1)

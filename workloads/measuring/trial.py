@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Hash the user's code for a cell's workload, loss, inputs and regime; None if none of them is the user's."""
+    """Hash the user's code of a cell's workload, loss, inputs and regime; None if there is none."""
     model = cell.model
     inputs = model.inputs if model and isinstance(model.inputs, str) else ""
     return code_hash([cell.workload, model.loss if model else "", cell.own_regime or "", inputs])
@@ -66,7 +66,7 @@ def run_trial(
 
     `report` is called after the measurement, before untimed checks that may end the process. `baton` is passed on
     after the one-time costs, after the cold part, and after each turn. `ranks`: the trial's ranks, of which this
-    process is one; None: it is alone.
+    process is one; None if it is alone.
     """
     cell = request.cell
     apply_request(request, measured, ranks)
@@ -343,7 +343,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return `not_finite` if not all values are; if only the last loss is not, `diverged`."""
+    """Return `not_finite` if a value is not finite, `diverged` if only the last loss is not."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -371,7 +371,7 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
 
 
 def _checking_shapes(step: TimedStep) -> TimedStep:
-    """Return a copy of the step that warns if no tensor of an input has the requested batch and spatial sizes."""
+    """Return the step, warning if no input tensor has the requested batch and spatial sizes."""
 
     def prepare(shape: Shape) -> Any:
         inputs = step.prepare(shape)
@@ -386,7 +386,7 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
     """Return whether a tensor has the batch and spatial sizes of `shape`.
 
-    As many tensors as the batch, each with the spatial sizes, count too: they are a list of images.
+    A list of images counts, too: as many tensors as the batch, each with the spatial sizes.
     """
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]

@@ -1,4 +1,4 @@
-"""Inputs of models that do not take one float tensor: token ids, masks, labels, several tensors."""
+"""Inputs other than one float tensor: token ids, masks, labels, several tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self

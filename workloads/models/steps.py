@@ -55,7 +55,7 @@ def model_workload(name: str, source: object) -> Workload:
 
 
 def _own_step(function: Callable[..., Any], context: Context) -> TimedStep:
-    """Return a step that calls a user's own function, whose results are not compared between configs."""
+    """Return a step of a user's function. The step's results are not compared between configs."""
     assert context.model is not None
     prepare, call = _inputs(function, context.model, context)
     return TimedStep(prepare=prepare, run=lambda inputs: context.forward(call, inputs))

@@ -1,4 +1,4 @@
-"""A diffusion model's U-Net, with the sizes for 32 x 32 images of Ho, Jain & Abbeel 2020, arXiv 2006.11239."""
+"""A diffusion model's U-Net, sized for 32 x 32 images: Ho, Jain & Abbeel 2020, arXiv 2006.11239."""
 
 from math import log
 

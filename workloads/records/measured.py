@@ -18,7 +18,7 @@ def column(meaning: str) -> Any:
 class ColdShape:
     """The cold cost of one input shape: wall times of its first two calls, with the device synchronised.
 
-    A call's forward part ends where its backward pass, if it has one, begins; after that pass the optimiser runs.
+    A call's forward part ends where a backward pass begins. The optimiser runs after that pass.
     """
 
     shape: Annotated[list[int], "the input's sizes"]
@@ -55,7 +55,7 @@ class ComputedTensor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedChoice:
-    """What cuDNN's log says of the plan for a convolution operation at its first call."""
+    """What cuDNN's log says of the plan at a convolution operation's first call."""
 
     operation: Annotated[str, "ConvFwd, ConvBwdData or ConvBwdFilter"]
     engine: Annotated[str, "tag of the chosen plan"]
@@ -200,7 +200,7 @@ class Ran:
 
 @dataclass(kw_only=True)
 class Choice:
-    """Backends and kernels that the timed process chose for a step at the base input shape, and the step's work."""
+    """Backends and kernels that the timed process chose at the base input shape; a step's work."""
 
     convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
     routes: list[str] | None = column("distinct backends of the convolutions, such as Cudnn")

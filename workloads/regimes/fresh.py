@@ -1,4 +1,4 @@
-"""Every step has an input size never seen before, as with images of any size: an open loop."""
+"""Each step has a new input size, as with images of any size: an open loop, if sizes suffice."""
 
 import random
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Fresh(SpatialRegime):
         which = "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
         raise WorkloadError(
             f"regime fresh: number of sizes up to {base[2:]}{which}: found {sizes}; "
-            f"allowed: {MIN_SIZES} or more or, with a `multiple`, 2 or more"
+            f"allowed: at least {MIN_SIZES}; with a `multiple`, at least 2"
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:

@@ -44,7 +44,7 @@ class Lengths(SpatialRegime):
             if self._lengths(base[-1]) <= LEAST_LENGTHS:
                 raise WorkloadError(
                     f"regime lengths: too few lengths, {self._shortest(base[-1])} to {base[-1]}; "
-                    f"without buckets over {LEAST_LENGTHS} are needed"
+                    f"if buckets is 0, over {LEAST_LENGTHS} are needed"
                 )
             return None
         lengths = self._draw(base[-1])
@@ -72,7 +72,7 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """Round `length` up to a `multiple`, or `longest` down if that would be too long."""
+        """Round `length` up to a `multiple`, at most to `longest` rounded down."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

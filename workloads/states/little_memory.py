@@ -48,7 +48,7 @@ class LittleMemory(State):
 
 
 class _Ballast:
-    """Holds the device's free memory except `free_mib`, until `give_back` or its deletion."""
+    """Holds free device memory except `free_mib`, from `take` until `give_back` or deletion."""
 
     def __init__(self, free_mib: int) -> None:
         self._free_mib = free_mib

@@ -1,4 +1,4 @@
-"""ModelChoice: how a model named by its import path is built and trained; and the optimisers, by name.
+"""ModelChoice: how a model with an import path is built and trained. Also the optimisers by name.
 
 SGD's defaults are from PyTorch's tutorials; the other optimisers have PyTorch's own defaults.
 """

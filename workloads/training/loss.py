@@ -1,4 +1,4 @@
-"""Losses by name, which training minimises. In our losses all tensors of an output have equal weight."""
+"""Losses that training minimises, by name. Our losses weigh all tensors of an output equally."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -80,7 +80,7 @@ def own(output: Any) -> "torch.Tensor":
 
 
 def own_loss(output: Any) -> "torch.Tensor | None":
-    """Return the scalar in a model's output that is the model's own loss; None if it has none."""
+    """Return the loss in a model's output, a floating-point scalar; None if there is none."""
     import torch
 
     if isinstance(output, Mapping):
@@ -97,7 +97,7 @@ LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (mean_square, cross_e
 
 
 def check_loss(name: str) -> None:
-    """Raise WorkloadError for an unknown loss; a user's own, `MODULE:NAME`, passes without being imported."""
+    """Raise WorkloadError for an unknown loss; a user's `MODULE:NAME` passes without import."""
     if name not in LOSSES and ":" not in name:
         raise unknown("loss", name, [*LOSSES, "FILE.py:NAME", "MODULE:NAME"])
 

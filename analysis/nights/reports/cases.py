@@ -1,7 +1,7 @@
-"""A night for programs: a test case for each series, and numbers for a monitor.
+"""A night's report for programs: series as test cases, numbers for a monitor.
 
-A case keeps its name every night, so that a CI server has its history. Alerts are failures; waiting findings, and
-series with too few nights or too much noise, are skipped.
+A case has the same name every night, so a CI server can trace it. Alerts are failures; waiting
+findings, and series with too few nights or too much noise, are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Writes a night's answer in every format to a folder named by date; reads its JSON, whose numbers have nine digits.
+"""Writes a night's answer in every format to a folder named by date; reads the JSON (nine digits).
 
 The keys of the JSON are the fields of NightOutcome and more, see docs/nightly.md. A finding is a flat row that has the
 fields of its SeriesKey, too. Within one `schema_version` keys may be added, but none is dropped or changes meaning.
@@ -63,7 +63,7 @@ def write_reports(
     step_summary: Path | None = None,
 ) -> list[Path]:
     """Write all reports into `folder/DATE`, each whole or not at all, and append the Markdown to `step_summary`, which
-    a CI step shows. Return the reports' paths. Raise StoreError if one cannot be written."""
+    a CI step shows. Return the reports' paths. Raise StoreError if a write fails."""
     dated = folder / outcome.date.isoformat()
     texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
     for path, text in texts.items():
@@ -77,7 +77,7 @@ def write_reports(
 
 
 def _link_latest(folder: Path) -> None:
-    """Link `latest` to the newest date, in one step: readers find the old link or the new one."""
+    """Link `latest` to the newest date's folder, in one step: readers always find a link."""
     last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
     new = folder / f".{LATEST}"
     new.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ def _values(outcome: NightOutcome, series: Sequence[Series] = ()) -> dict[str, o
 
 
 def _series_row(series: Series) -> dict[str, object]:
-    """Return a row for JSON without the points, which the store has."""
+    """Return a series as a JSON row; its points are in the store."""
     shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
     return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 

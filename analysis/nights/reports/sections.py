@@ -49,8 +49,7 @@ ROLES: dict[Group, str] = {
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""For each part, the KIND that names a side by it in `sweep compare`; the first changed part
-counts."""
+"""The KIND of a side in `sweep compare`, by changed part; the first changed part counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +146,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return a line with the most urgent change (alerts first, then `fresh` ones) and counts of the others."""
+    """Return a line: one change, if possible an alert and `fresh`, and counts of other changes."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -168,7 +167,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
 
 
 def _who(outcome: NightOutcome) -> str:
-    """Return what tells apart machines that post to one channel: the night's name, the host and the GPU."""
+    """Return the night's name, host and GPU, to tell apart machines that post to one channel."""
     name = outcome.night.removeprefix(f"night-{outcome.date}-")
     hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -178,7 +177,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes: shared ones first, those with `wall_ratio` last, then by the number of findings."""
+    """Group findings into changes: shared first, with `wall_ratio` last, else larger ones first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -211,7 +210,7 @@ def _kind(finding: Finding) -> tuple[str, str, str]:
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return the key that sorts by falling ratio, device times after all others."""
+    """Return a sort key: device times come last, larger ratios come first."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
@@ -220,7 +219,7 @@ def by_size(text: FindingText) -> tuple[bool, float]:
 def sections(
     outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
 ) -> list[Section]:
-    """Return the sections; the commands in them have `--results` with the value `results`."""
+    """Return the sections. `results`: the value of `--results` in the sections' commands."""
     changes = one_by_one(finding_texts(outcome))
     histories = {entry.key: history(entry) for entry in series if entry.points}
     group = partial(_group, changes, histories)
@@ -265,7 +264,7 @@ def _group(
 
 
 def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Section:
-    """Return a table of all series; first come those too noisy to show the least effect."""
+    """Return a table of all series; series too noisy to show the least effect are first."""
     rows = [
         (
             not entry.is_judged or entry.could_show,

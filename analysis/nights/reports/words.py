@@ -45,7 +45,7 @@ TITLES: dict[Group, str] = {
 }
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
-"""Title of the reasons, by the state that needs them."""
+"""For each state with reasons, the reasons' title."""
 MOST_CHARACTERS = 200  # of a failure's message
 MOST_KERNELS = 3  # named before, and now
 BARS = "▁▂▃▄▅▆▇█"
@@ -59,7 +59,7 @@ class FindingText:
     finding: Finding
     sweep_id: str
     with_gpu: bool = False
-    """Whether `cell` names the GPU: if the night has findings on several GPUs."""
+    """Whether `cell` names the GPU: the night's findings are on several GPUs."""
 
     @property
     def key(self) -> SeriesKey:
@@ -119,7 +119,7 @@ class FindingText:
 
     @property
     def look(self) -> str:
-        """The command that lists the night's failures; empty if the finding is not about one."""
+        """The command that lists the night's failures; empty if the finding is about no failure."""
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.sweep_id}" if is_failure else ""
 

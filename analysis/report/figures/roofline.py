@@ -1,4 +1,4 @@
-"""The chart of what each cell's convolutions reach, under the roofline of its GPU and precision."""
+"""The chart of the speed of each cell's convolutions, under the roofline of GPU and precision."""
 
 from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import colour

@@ -62,14 +62,14 @@ def _entry(rows: list[Row], options: str) -> Entry:
 
 
 def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
-    """Return `, GPU` as the end of a fact's name, if several GPUs or versions measured the claim."""
+    """Return `, GPU` or `, GPU, torch VERSION` to end a fact's name; empty for a single place."""
     one_torch = len({place[0]["torch"] for place in places}) == 1
     place = rows[0]["gpu"] if one_torch else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
     return f", {place}" if len(places) > 1 else ""
 
 
 def _verdict(rows: list[Row]) -> str:
-    """Return the verdict, then the counts and ranges of the first condition, if it was measured."""
+    """Return the verdict and, if it was measured, the first condition's counts and ranges."""
     conditions = [f"{name}: {text}" for name, text in _conditions(rows) if text]
     is_measured = rows[0]["verdict"] != "not measured"
     return "; ".join(filter(None, [rows[0]["in_words"], *conditions[:is_measured]]))

@@ -70,7 +70,7 @@ def _article(entry: Entry, role: str) -> str:
 
 
 def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str]]:
-    """Split lines into the first `unfolded` ones, shown at once, and the rest; None shows all."""
+    """Split off the first `unfolded` lines, which are shown at once; None: show all lines."""
     count = len(lines) if unfolded is None else unfolded
     return lines[:count], lines[count:]
 

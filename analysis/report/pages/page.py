@@ -1,4 +1,4 @@
-"""Page: answers to questions as a document of paragraphs. Every other file here but formats.py is a page."""
+"""Page: answers to questions, as paragraphs. Every file of the folder but this and formats.py is a page."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +116,7 @@ def options_of(locations: Sequence[str]) -> str:
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with the name of their cell; a row over several cells gets the words in common."""
+    """Return rows with the name of their cell; without a cell, the row's own columns make it."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:
