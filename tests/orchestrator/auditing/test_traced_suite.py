@@ -113,6 +113,12 @@ def test_suite_file_holds_what_was_traced(tmp_path: Path) -> None:
         assert (cell.precision, cell.layout) == (wanted.precision, wanted.layout)
 
 
+def test_cells_of_a_suite_file_are_laid_out_as_people_write_them() -> None:
+    *_, below = suite_text(trace_of(CONVOLUTION), "sweep trace net").partition("\ncells:\n")
+    first, second, *_ = below.splitlines()
+    assert (first, second) == ("  - workload: conv", "    problem: [conv1_3x3_32]")
+
+
 def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
     text = suite_text(trace_of(EXACT, CONVOLUTION), "sweep trace net")
     assert "# left out: conv1_3x3_32, as a suite has no precision for float64" in text
@@ -227,6 +233,8 @@ def test_who_loses_the_layout_and_who_pays_is_told_of_a_pass_that_has_it() -> No
     *_, on_a_cpu, other = drawn(replace(lost, on_gpu=False))
     assert on_a_cpu.endswith("lost by 1 layer, paid for by 3 convolutions.")
     assert other.startswith("A CPU's kernels keep other layouts than a GPU's")
+    unnamed = replace(lost, operations=[*LOST[-1:]])
+    assert drawn(unnamed)[-1].startswith("Layout channels_last: lost by 0 layers, paid for by 1 ")
     kept = replace(lost, operations=[*LOST[:1]])
     assert drawn(kept)[-1].startswith("Layout channels_last: lost by 0 layers, paid for by 0")
 

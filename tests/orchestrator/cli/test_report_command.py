@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.terminal import say
 from tests.orchestrator.typed import invoke
 
@@ -35,3 +36,19 @@ def test_names_of_users_are_no_markup_there() -> None:
     with status:
         assert list(report._followed(["[bold]a\x1b[2Jb"], status))
     assert "[bold]a\ufffd[2Jb, 1 of 1" in shown.getvalue()
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "mistake"),
+    [
+        (["--page", "claims"], "--watch: found --page claims, allowed: the HTML report"),
+        (["--format", "markdown"], "--watch: found --format markdown, allowed: the HTML report"),
+        (["--json"], "--watch: found --format json, allowed: the HTML report"),
+        ([], "none: name the results with --results"),
+    ],
+)
+def test_only_the_html_report_is_written_anew_each_minute(words: list[str], mistake: str) -> None:
+    done = invoke(["report", "--results", "none", "--watch", *words])
+    assert done.exit_code == ExitCode.USAGE
+    assert mistake in " ".join(done.output.split())

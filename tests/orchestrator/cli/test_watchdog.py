@@ -1,16 +1,20 @@
-"""With which code a watchdog ends, and how it passes signals on, of a worker that is made up."""
+"""When a watchdog starts, with which code it ends, and how it passes signals on, of a worker that is made up."""
 
 import math
 import os
 import signal
+from importlib import import_module
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cudnn_sweep.orchestrator.cli import watchdog
 from cudnn_sweep.orchestrator.cli.watchdog import END_S, LOOK_S, _Watch, is_watched, say_code
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
+from tests.orchestrator.typed import invoke
 
+launch: Any = import_module("cudnn_sweep.orchestrator.cli.launch")  # the package has its command
 WORKER = 100
 
 
@@ -141,3 +145,20 @@ def test_a_watched_worker_reports_its_code(monkeypatch: pytest.MonkeyPatch) -> N
     assert os.read(said, 2) == b"\x07"
     os.close(said)
     os.close(say)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "begins"), [([], ["watchdog", "launch"]), (["--dry-run"], ["launch"])]
+)
+def test_a_launch_begins_with_a_watchdog_unless_it_only_prints_its_plan(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], begins: list[str]
+) -> None:
+    began: list[str] = []
+    monkeypatch.setattr(launch, "start_watchdog", lambda: began.append("watchdog"))
+    destination = "cudnn_sweep.orchestrator.remote.destinations.launch"
+    monkeypatch.setattr(destination, lambda *_: began.append("launch"))
+    monkeypatch.setattr(launch.failing, "leave", lambda _: None)
+    done = invoke(["launch", *words])
+    assert done.exit_code == 0, done.output
+    assert began == begins

@@ -393,6 +393,38 @@ def test_configs_that_lost_a_race_run_no_further_but_for_what_is_run_again(
     assert again.raced_out(block) == []
 
 
+@pytest.mark.parametrize(
+    ("is_race", "looks", "begun", "resumes"),
+    [
+        (True, LOOKS, 1, True),
+        (True, LOOKS, 0, False),
+        (True, (), 1, False),
+        (False, LOOKS, 1, False),
+    ],
+)
+def test_records_are_read_before_the_first_block_only_to_resume_a_race(
+    plan_of: MakePlan,
+    tmp_path: Path,
+    is_race: bool,
+    looks: tuple[int, ...],
+    begun: int,
+    resumes: bool,
+) -> None:
+    """The configs that lost are then left out of the first block, too."""
+    plan = replace(looking_plan(plan_of), looks=looks, is_race=is_race)
+    session = session_of(plan, "resumed", tmp_path)
+    (cell_id,) = plan.cell_ids()
+    asked: list[str] = []
+
+    def ask() -> dict[str, Any]:
+        asked.append(cell_id)
+        return {cell_id: SimpleNamespace(out=frozenset({"benchmark=true"}))}
+
+    queue = BlockQueue(replace(session, begun={cell_id: begun} if begun else {}), ask)
+    assert asked == [cell_id] * resumes
+    assert len(queue.raced_out(0)) == resumes
+
+
 def looking_plan(plan_of: MakePlan) -> Plan:
     return plan_of("noop", replicates=LOOKS[-1], batch=[1])
 

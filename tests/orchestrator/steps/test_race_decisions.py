@@ -451,6 +451,14 @@ def stored_race_of(
     return raced(replace(OPTIONS, **options), store, "race-*")
 
 
+def test_a_config_with_every_named_change_may_be_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = ["", "layout=channels_last", "execution=cuda_graph"]
+    answer = stored_race_of(monkeypatch, settings, 1, levers="layout")
+    assert (answer.best, set(answer.trials)) == (LAST, {OWN, LAST})
+
+
 @pytest.mark.parametrize(
     ("stages", "why", "cut"),
     [(2, "not raced", UNFINISHED), (MOST_STAGES, f"not raced in {MOST_STAGES} stages", "")],
