@@ -69,6 +69,19 @@ both({"image": torch.zeros(2, 3, 8, 8), "label": torch.zeros(2, dtype=torch.int6
 nn.MSELoss()(torch.zeros(2), torch.zeros(2))
 nn.Conv2d(3, 4, 3)(torch.zeros(2, 3, 8, 8))
 """
+BY_TORCH = '''
+import os, torch
+text = """
+def sets_it_back():
+    torch._C._set_cudnn_benchmark(True)
+    torch._C._set_cudnn_benchmark(False)
+def leaves_it():
+    torch._C._set_cudnn_deterministic(True)
+"""
+exec(compile(text, os.path.join(os.path.dirname(torch.__file__), "made_up.py"), "exec"))
+sets_it_back()
+leaves_it()
+'''
 
 
 def watched(folder: Path, text: str) -> Findings:
@@ -124,6 +137,12 @@ def test_writes_of_flags_and_variables_are_noted_with_line_and_times(tmp_path: P
     kinds = Counter((each.kind, each.name) for each in found.writes if each.at.function == "put")
     assert set(kinds) == {("variable", "CUDNN_LOGLEVEL_DBG"), ("variable", "CUDA_LAUNCH_BLOCKING")}
     assert found.flags_at_end["benchmark"] is True
+
+
+def test_flags_that_torch_sets_by_itself_are_noted_unless_it_sets_them_back(tmp_path: Path) -> None:
+    (left,) = watched(tmp_path, BY_TORCH).writes
+    assert (left.name, left.before, left.after) == ("deterministic", False, True)
+    assert left.at.function == "leaves_it"
 
 
 def test_convolutions_have_their_sizes_however_they_are_given(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
-from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec, WithoutGpu
+from cudnn_sweep.workloads.cells.suite import CellAxes, RankCount, SuiteSpec, WithoutGpu
 from cudnn_sweep.workloads.hardware.monitor import FakeMonitor
 
 
@@ -27,6 +27,19 @@ def test_a_number_is_at_least_one_or_none_of_it_is_measured(key: str, least: int
     assert getattr(MeasureSpec.model_validate({key: least}), key) == least
     with pytest.raises(ValidationError):
         MeasureSpec.model_validate({key: least - 1})
+
+
+def test_an_editor_and_a_launch_allow_the_same_numbers_of_ranks() -> None:
+    ranks: TypeAdapter[str] = TypeAdapter(RankCount)
+    schema = ranks.json_schema()
+    least, most = schema["minimum"], schema["maximum"]
+    assert [ranks.validate_python(number) for number in (least, most)] == [
+        "1_rank",
+        f"{most}_ranks",
+    ]
+    for number in (least - 1, most + 1):
+        with pytest.raises(ValidationError, match=f"from {least} to {most}"):
+            ranks.validate_python(number)
 
 
 def test_a_process_has_some_time() -> None:

@@ -424,6 +424,20 @@ def test_turns_of_short_replays_lead_in_with_one(
     assert device.steady_device_source == "graph"
 
 
+def test_turns_that_end_before_a_replay_is_timed_have_no_device_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if the block's time was up after the capture."""
+    loop: Any = SimpleNamespace(device=SimpleNamespace(is_cuda=True))
+    monkeypatch.setattr(steady, "capture_loop", lambda *_: FakeReplays(0.001))
+    monkeypatch.setattr(SteadyInTurns, "_end_wall", lambda *_: None)
+    measured = Measurement()
+    part = SteadyInTurns(loop, MeasureSpec(), MagicMock(), measured)
+    assert part.take(Turn(stage="capture")).captured
+    part.close("limit")
+    assert measured.device == SteadyDevice()
+
+
 def test_turns_without_a_gpu_capture_nothing() -> None:
     loop: Any = SimpleNamespace(device=SimpleNamespace(is_cuda=False))
     for spec in (MeasureSpec(), MeasureSpec(device_budget_s=0.0)):
