@@ -4,16 +4,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cudnn_sweep.analysis.engine.prelude import (
     HTTPFS_HINT,
+    PATTERN,
     each_macro,
     macro_parameter,
     prelude_sql,
     question_macros,
 )
-from cudnn_sweep.analysis.store.store import open_store
+from cudnn_sweep.analysis.store.store import Store, open_store
+from tests.analysis.conftest import make_record
 
 
 def test_the_prelude_makes_every_macro(tmp_path: Path) -> None:
@@ -21,6 +24,27 @@ def test_the_prelude_makes_every_macro(tmp_path: Path) -> None:
     assert all(statement in text for statement in question_macros().values())
     assert all(f"create or replace macro {name}" in text for name in each_macro())
     assert HTTPFS_HINT not in text
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        None,
+        "sweep=june/torn.parquet",
+        "sweep=june copy/part.parquet",
+        "sweep=june/notes/mine.parquet",
+    ],
+)
+def test_files_are_named_one_by_one_if_a_pattern_would_read_others(
+    store: Store, beside: str | None
+) -> None:
+    store.write(make_record(sweep_id="june"))
+    (file,) = store.files()
+    if beside is not None:
+        store.folder.write(beside, pa.py_buffer(b"PAR1"))
+    text = prelude_sql(store)
+    assert (PATTERN in text, file in text) == (beside is None, beside is not None)
+    assert beside is None or beside not in text
 
 
 @pytest.mark.parametrize(

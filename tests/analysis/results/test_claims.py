@@ -12,6 +12,7 @@ from cudnn_sweep.analysis.results.min_effect import MIN_EFFECT
 from cudnn_sweep.analysis.store.schema import RunRecord
 from cudnn_sweep.analysis.store.store import Store
 from cudnn_sweep.workloads.records.measured import Kernel
+from tests.analysis import one_macro
 from tests.analysis.conftest import COLD, CONVOLUTION, Ask, make_record
 
 BLOCKS = 5
@@ -233,6 +234,66 @@ def test_process_that_does_not_repeat_its_bits_is_seen(claim: Claim) -> None:
     rows = claim(6, contrast("cell", "benchmark", before, after))
     within = next(row for row in rows if row["condition"] == "within a process")
     assert within["outcome"] == "holds"
+
+
+STANDING = {
+    "contrast_verdicts(flag, from_value, to_value, min_effect, of_sweep, of_cells)": "verdicts_here",
+    "configured(flag, of_sweep)": "trials_here",
+    "cell_labels()": "cells_here",
+    "software_labels()": "software_here",
+}
+PLACE = {"env_hash": "e", "software_hash": "s", "workload_hash": "w", "other_settings": ""}
+PLACE_OF = f"place_of(cell_id, {', '.join(PLACE)})"
+MEASURED = [
+    f"{of}{name}"
+    for of, names in {
+        "": "ratio ratio_low ratio_high wall_verdict reproducibility no_effect_reason",
+        "device_": "ratio ratio_low ratio_high verdict",
+        "memory_": "ratio ratio_low ratio_high verdict",
+        "baseline_": "ms device_ms peak_reserved_bytes",
+        "candidate_": "ms device_ms peak_reserved_bytes",
+    }.items()
+    for name in names.split()
+]
+
+
+def test_results_of_a_cell_are_those_of_its_own_processes_under_each_setting() -> None:
+    """In one cell, second runs differ without the setting; in the other, processes differ under it."""
+    results = {("a", "false"): "11", ("a", "true"): "11", ("b", "false"): "11", ("b", "true"): "12"}
+    trials: one_macro.Rows = [
+        PLACE
+        | {"cell_id": cell, "setting": setting, "status": "ok"}
+        | {"fingerprint": result, "bitwise_repeatable": (cell, setting) != ("a", "false")}
+        for (cell, setting), of_processes in results.items()
+        for result in of_processes
+    ]
+    with one_macro.macros(STANDING) as connection:
+        one_macro.fill(connection, "trials_here", trials)
+        one_macro.fill(connection, "cells_here", [{"cell_id": c, "cell_order": c} for c in "ab"])
+        one_macro.fill(connection, "software_here", [{"software_hash": "s", "torch": "2.11"}])
+        cells = one_macro.ask(
+            connection, f"select distinct cell_id, {PLACE_OF} as place from trials_here"
+        )
+        verdicts = [dict.fromkeys(MEASURED) | PLACE | {"blocks": 2} | cell for cell in cells]
+        one_macro.fill(connection, "verdicts_here", verdicts)
+        figures = one_macro.ask(
+            connection, "from contrast_figures('benchmark', 'false', 'true', 0.03, null)"
+        )
+    found = sorted(
+        (row["cell_id"], row["measure"], row["baseline_value"], row["candidate_value"])
+        for row in figures
+        if row["measure"] != "wall time, ms"
+    )
+    assert found == [
+        ("a", "different results among processes", 1, 1),
+        ("a", "second run differed (1: yes)", 1, 0),
+        ("b", "different results among processes", 1, 2),
+        ("b", "second run differed (1: yes)", 0, 0),
+    ]
+    assert {(row["cell_id"], row["reproducibility"]) for row in figures} == {
+        ("a", "gained"),
+        ("b", "lost"),
+    }
 
 
 IEEE = [replace(CONVOLUTION, name="sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw")]

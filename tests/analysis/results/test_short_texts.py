@@ -91,3 +91,18 @@ def test_a_word_is_shortened_to_its_size(word: str, size: int, short: str) -> No
     text = _shorter(word, size)
     assert text == short
     assert len(text) <= size
+
+
+@pytest.mark.parametrize(
+    ("width", "short"),
+    [
+        (20, "conv forward fixed …"),
+        (19, "conv forward …"),
+        (11, "conv fo…d …"),
+        (9, "conv forward fixed tf32"),
+    ],
+)
+def test_a_name_loses_its_last_words_first_and_no_more_than_it_must(width: int, short: str) -> None:
+    """Words of three characters are not cut: a name that is still too long stays whole."""
+    names = ["conv forward fixed tf32", "conv backward fixed tf32"]
+    assert short_names(names, width)[0] == short

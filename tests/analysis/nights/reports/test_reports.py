@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.nights.reports.report import (
     to_json,
     write_reports,
 )
-from cudnn_sweep.analysis.nights.reports.sections import one_by_one
+from cudnn_sweep.analysis.nights.reports.sections import headline, one_by_one
 from cudnn_sweep.analysis.nights.reports.words import finding_texts, history
 from cudnn_sweep.analysis.nights.series import Change
 from tests.goldens import kept
@@ -179,3 +179,11 @@ def test_every_format_takes_any_night() -> None:
 def test_a_series_of_words_ends_with_tonights() -> None:
     series: Any = SimpleNamespace(words=["ok", None, "fail", "ok"])
     assert history(series) == "▁·█▁ ok to ok"
+
+
+@pytest.mark.parametrize(("host", "where"), [("lab-7", "gpu on lab-7, "), (None, "gpu, ")])
+def test_a_night_that_measured_nothing_names_the_host_it_was_started_on(
+    night: Night, host: str | None, where: str
+) -> None:
+    outcome = replace(night[0], night=f"night-{night[0].date}-gpu", machines=(), host=host)
+    assert headline(outcome).startswith(f"{where}{outcome.date}: ")
