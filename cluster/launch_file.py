@@ -77,7 +77,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return the value of an empty launch file at `path`: this machine, each key at its default."""
+    """Return what an empty launch file at `path` means: run on this machine, with all defaults."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 

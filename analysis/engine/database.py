@@ -248,7 +248,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros over an empty `records`: DuckDB plans the view at each mention in a macro."""
+        """Make macros while view `records` is empty: DuckDB plans it at each mention in a macro."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")

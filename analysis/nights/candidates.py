@@ -83,8 +83,8 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether fresh trials measure the change: tonight's screen shows it, and it is no gain and
-        no news. A known change must be a word whose finding waits."""
+        """Whether fresh trials measure the change: it is seen tonight, no gain and not `is_news`. If
+        known, it must be a `Category`'s, and its finding waiting."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news

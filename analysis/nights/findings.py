@@ -149,8 +149,8 @@ def share(
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
     """Return which findings began near night number `most`, the commonest start.
 
-    `since`: the number of each finding's first night; `is_alone`: which findings were alerts of
-    their own and must begin within NIGHTS_APART; `may_creep`: whether the other findings may begin
+    `since`: the number of each finding's first night; `is_alone`: which findings were single
+    alerts: they must begin at most NIGHTS_APART away; `may_creep`: whether the others may begin
     one after another, over many nights.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)

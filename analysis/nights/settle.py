@@ -249,8 +249,8 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return cause and changes since the night before; if pairs of old and new software confirm
-    the finding, changes between the two."""
+    """Return the cause, and the changes since the night before, or from old to new software if
+    pairs of both confirm the finding."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved

@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time of a step's calls with `plan`. For an untimed plan, guess high."""
+        """Return the ms of a step's calls with cuDNN's `plan`; a high guess if untimed."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -172,7 +172,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
 
     # 3. Time whole steps under each set of rules, and take the fastest.
     if len(choices) > 1:
-        say(f"Timing whole steps under {len(choices)} sets of rules, in turns.")
+        say(f"Timing whole steps under {len(choices)} sets of bans, in turns.")
         times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in choices}
         for _ in range(TURNS):
             for rules, ms in times.items():

@@ -103,7 +103,7 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step, with a config for `errata` if given. Call the model. Raises NeedsGpuError."""
+    """Return the step's plan, with `errata` if given. Try the model once. Raises NeedsGpuError."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)

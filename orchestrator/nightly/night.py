@@ -290,8 +290,8 @@ def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
     """Measure candidates again and judge them. Without a place, judge by stored fresh trials. If
-    the last good software did not run, judge no numbers: fresh trials then add to the night's
-    own value.
+    the last good software did not run, judge no numbers: fresh trials then count in the
+    night's value.
     """
     if night.place is not None:
         try:

@@ -58,7 +58,7 @@ def stored_trial(trial_id: str, database: Database) -> Reproduced:
 def of_trial(row: Mapping[str, Any]) -> Reproduced:
     trial = f"trial {row['trial_id']}"
     if row["out_channels"] is None:
-        raise SpecError(f"{trial} times {row['workload']}; only convolutions have a script")
+        raise SpecError(f"{trial} timed {row['workload']}; only convolutions have a script")
     for name, axis in schema.axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
             raise SpecError(f"{trial} has {name} {row[name]}, which a script cannot have")

@@ -186,7 +186,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Whether the kept choice saves time, and at least as much time as benchmark on."""
+        """Whether the kept choice saves time, and no less than `benchmark = True` saves."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice

@@ -188,7 +188,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self, kind: str | None = None) -> str:
-        """Return a shell command that asks the same again, or asks `kind` with these options."""
+        """Return a shell line that runs this command, or command `kind`, with these options."""
         return shlex.join([self.program, kind or self.kind, *self._words()])
 
     @property

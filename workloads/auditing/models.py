@@ -1,4 +1,4 @@
-"""Notes how a script makes and calls models: modules that no other module calls."""
+"""Notes how a script makes and calls models (modules that no other one calls)."""
 
 import copyreg
 import inspect

@@ -212,7 +212,7 @@ def pytorchs_own() -> list[dict[str, Any]]:
 
 
 def use_errata(text: str | None) -> None:
-    """Put the rules of `text` in force, in a process that has built no plan of cuDNN yet; None: PyTorch's own alone."""
+    """Put `text`'s rules in force, in a process that has built no plan of cuDNN yet; None: only PyTorch's rules."""
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
         file = os.memfd_create("errata.json")  # it ends with the process

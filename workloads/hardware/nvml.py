@@ -59,7 +59,7 @@ class NvmlGpu:
 
 
 class NvmlMonitor:
-    """A monitor by NVML. `read` takes 30 µs, mostly for the processes; `energy_mj` takes 3 to 14 ms."""
+    """A monitor by NVML. `read` takes 30 µs, mostly to list processes; `energy_mj` takes 3 to 14 ms."""
 
     source: MonitorKind = "nvml"
 

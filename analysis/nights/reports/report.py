@@ -1,4 +1,4 @@
-"""Writes a night's answer in every format to a folder named by date; reads the JSON (nine digits).
+"""Writes a night's answer in all formats to a dated folder (JSON numbers: 9 digits); reads JSON.
 
 The keys of the JSON are the fields of NightOutcome and more, see docs/nightly.md. A finding is a flat row that has the
 fields of its SeriesKey, too. Within one `schema_version` keys may be added, but none is dropped or changes meaning.

@@ -146,7 +146,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return a line: one change, if possible an alert and `fresh`, and counts of other changes."""
+    """Return a line: one change (first choice: a `fresh` alert) and counts of other changes."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))

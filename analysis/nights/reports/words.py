@@ -199,8 +199,7 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Draw each night as a bar, with heights of odd nights cut off; add the first and the last
-    value."""
+    """Draw each night as a bar, outliers cut to the others' range; add the first and last value."""
     values = [word for word in series.words if word is not None]
     words = list(dict.fromkeys(values))
     if words:

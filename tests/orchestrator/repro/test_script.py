@@ -199,7 +199,7 @@ def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
 @pytest.mark.parametrize(
     ("axes", "why"),
     [
-        ({"workload": "mnist"}, "times mnist; only convolutions have a script"),
+        ({"workload": "mnist"}, "timed mnist; only convolutions have a script"),
         ({"regime": "fresh"}, r"has several input sizes \(fresh\)"),
         ({"state": "checkpoint"}, "has state checkpoint, which a script cannot have"),
     ],
