@@ -39,9 +39,9 @@ class Trial:
     cache_generation: int
     """Number of the trial's compute cache, which is empty for the first trial that uses it."""
     repeats_block: int | None = None
-    """Number of the split block that this trial's block repeats; None if it repeats none."""
+    """Number of the block repeated here, as it was split over GPUs or launches; else None."""
     software: str = OWN_SOFTWARE
-    """Name of the Python (of `Session.pythons`) that runs the trial; empty: the launch's own."""
+    """Key of the trial's Python in `Session.pythons`; empty: the launch's own Python."""
 
     @property
     def trial_id(self) -> str:
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """Random seed. All configs of a block have the same, so that their data are equal."""
+        """Random seed, the same for all configs of a block, so that they get equal data."""
         return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
 
     def fields(self) -> dict[str, str]:
@@ -72,7 +72,7 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """Return whether a field is `value`, which may lack the prefix BUNDLED. Case is ignored."""
+        """Return whether a field is `value`, ignoring case. `value` may lack the prefix BUNDLED."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
@@ -89,7 +89,7 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """Numbers of blocks after which a cell is tested, and ends if it is decided; empty: all blocks run."""
+    """Block counts at which a cell is tested, and stopped if decided; empty: all blocks run."""
     decided_by: tuple[str, ...] = ()
     """Names of the contrasts that decide a cell; empty: all contrasts."""
     is_race: bool = False
@@ -133,13 +133,13 @@ class Plan:
         return START_S + sum_s / slots
 
     def first_look(self) -> "Plan":
-        """Return each cell's blocks up to the first look or, without looks, its first LOOKS[0] blocks."""
+        """Return the plan cut to each cell's first looks[0] or, without looks, LOOKS[0] blocks."""
         first = (self.looks or LOOKS)[0]
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the first look's blocks in front, cell by cell. The cell with the
-        fewest trials in these blocks comes first.
+        """Return the plan with the trials up to each cell's first look in front, grouped by cell.
+        The smallest group is first.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -161,10 +161,10 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Plan a suite: a block of each cell, then another of each, in random orders seeded by the cells.
+    """Plan a suite replicate by replicate: each has a block of every cell, in random order.
 
-    So if a time limit cuts the sweep, no cell is more than one replicate behind another. Every
-    night the cells have the same order.
+    So if a time limit cuts the sweep, no cell is more than one replicate behind another. The cells
+    seed the order: it is equal every night.
     `configs`: by cell_id, for cells with configs of their own.
     """
     replicates = most_replicates(suite.replicates)
@@ -207,7 +207,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Let every two replicates share a compute cache: empty for the first, warm for the second."""
+    """Return the plan with a new compute cache for each pair of replicates: empty, then warm."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -216,13 +216,13 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with only the replicates below `most`; the whole plan if it has none."""
+    """Return the plan of the replicates below `most`; if there are none, the whole plan."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return one request for each model of the user and each bundled model with `expect`."""
+    """Return a request to call each user model and each bundled model that has `expect`."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell
@@ -251,8 +251,8 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return the block's configs in order, each with its process's `twin` (0 or 1). In every
-        second A/A pair, process 1 runs before process 0.
+        """Return the block's processes in order, as (config, twin). In every second A/A pair, twin
+        1 runs before twin 0.
         """
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
@@ -265,8 +265,8 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Return the members of `start` in the order of block `number`, which counts from 0. Any member precedes
-    any other in half of the blocks. In every 2 * len(start) blocks, each comes first equally often.
+    """Return `start` in the order of block `number`, from 0. Of any two members, each precedes the
+    other in half of the blocks. In every 2 * len(start) blocks, each member comes first twice.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
@@ -274,7 +274,7 @@ def balanced(start: Sequence[T], number: int) -> list[T]:
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
-    """Return the plan of the trials that have all these values. Raises SpecError for an unknown field or no trial."""
+    """Keep the trials matching all `choices`. Raises SpecError for an unknown field or no match."""
     kept = plan.trials
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())

@@ -1,4 +1,4 @@
-"""SweepRequest: what a launch file and a command line ask for. Planned: its plan on a machine."""
+"""SweepRequest: what a launch file and a command line ask for. Planned: a request's plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,16 +25,16 @@ class SweepRequest:
     """The user's modules that the fork server imports once, besides the suite's."""
     budget_minutes: float | None = None
     launched_at: float | None = None
-    """Time by `monotonic` at which the time limit began; None: it begins with the first block."""
+    """`monotonic()` when the time limit began; None: the limit begins with the first block."""
     may_skip: bool = False
-    """Whether to leave out trials that lack a package or compiler, as a night does; else: error."""
+    """Whether to omit trials that lack a package or compiler, as a night does, or to fail."""
     job: Job | None = None
     """The job to advise on. With a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """Location of each code that a gate or bisect compares, by the `code` of a config."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided once its candidate is known to be not slower, as in a gate."""
+    """Whether a candidate that is surely not slower decides its cell, too, as in a gate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,7 +56,7 @@ class Session:
     sweep_id: str
     launch_id: str
     plan: Plan
-    """The trials that this launch runs: those of `own` without a record, and those to retry."""
+    """The trials of `own` that this launch runs: without a record, or to be retried."""
     own: Plan
     """All trials of this launch's shard or, without a shard, of the whole plan."""
     reason: str = ""
@@ -69,13 +69,13 @@ class Session:
     plan_trials: int
     """Number of trials of the whole sweep's plan."""
     looks: tuple[int, ...] = ()
-    """Numbers of blocks after which a cell is tested; empty: the number of blocks is fixed."""
+    """Block counts at which a cell is tested; empty: the number of blocks is fixed."""
     job: Job | None = None
     """The job whose advice decides a cell; None: the cell's verdict decides."""
     cell_by_cell: bool = False
-    """Whether one cell after another is brought to its first look, because time may not suffice for all."""
+    """Whether cells run to their first look one by one, as time may not suffice for all cells."""
     begun: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of blocks with recorded trials, by cell_id."""
+    """Number of blocks up to the last begun, by cell_id."""
     of_cells: int = 0
     """Number of cells of the whole sweep's plan."""
     plan_blocks: int = 0
@@ -83,12 +83,12 @@ class Session:
     shard: Shard | None = None
     """The shard that this launch runs; None: the whole plan."""
     retries: dict[str, int]
-    """Number (from 1) of the retry for each failed trial that runs again, by trial_id."""
+    """Retry number, from 1, of each failed trial that runs again, by trial_id."""
     scratch: Path
     """Folder on each node for compute caches; it stays until the sweep is finished."""
     folder: Path
-    """Folder to which paths of the user's workload files are relative: the launch's folder. On a
-    cluster `Path()`, as workers start in a copy of the launch's folder."""
+    """Base of relative paths of the user's workload files: the launch's folder. On a cluster it is
+    `Path()`, as workers start in a copy of the launch's folder."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
     preload: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Session:
     """Location of each code that a gate or bisect compares, by the `code` of a config."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided once its candidate is known to be not slower, as in a gate."""
+    """Whether a candidate that is surely not slower decides its cell, too, as in a gate."""
 
     @property
     def lock_name(self) -> str:
@@ -115,7 +115,7 @@ class Session:
             yield replace(self, plan=plan, own=own)
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Return whether the sweep or, with a shard, the shard lacks records, except in `hopeless` cells."""
+        """Return whether the shard (no shard: the sweep) lacks records outside `hopeless` cells."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
@@ -129,7 +129,7 @@ class Session:
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def fallback_folders(self) -> list[Path]:
-        """Return folders, on other disks or in memory, for records that cannot be written to the results."""
+        """Return folders on other disks or in memory, for records that the results cannot take."""
         places = [Path("/dev/shm"), Path.home()]
         with suppress(OrchestratorError):  # the other folders remain
             places.insert(0, our_temporary_folder())

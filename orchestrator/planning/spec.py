@@ -1,4 +1,4 @@
-"""Keys of a launch file under `metadata.sweep`; the suite and the launch file that a command means."""
+"""The keys of a launch file's `metadata.sweep`; a command's choice of launch file and suite."""
 
 import re
 from collections.abc import Iterator
@@ -304,6 +304,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """Return whether a sweep is a night of `launch`, or holds the fresh trials of one."""
+    """Return whether a sweep measures a night of `launch` or confirms its alerts."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

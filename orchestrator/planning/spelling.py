@@ -20,7 +20,7 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""Import path of the function whose values a shell offers as an option's completions, by field."""
+"""Import path of the function that lists a field's values for a shell's completion, by field."""
 POSITIONAL = object()
 """Marks a field that is typed without an option's name."""
 
@@ -31,9 +31,9 @@ class AtLeast:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return the Typer option or argument that a type hint describes, None if it describes neither.
+    """Return the Typer option or argument that a type hint describes, else None.
 
-    A hint that does is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
+    Such a hint is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
     """
     marks = getattr(hint, "__metadata__", ())
     if info := next((each for each in marks if isinstance(each, ArgumentInfo | OptionInfo)), None):
@@ -55,7 +55,7 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
-    """Return the words to type for the options that differ from their defaults, without the fields `without`."""
+    """Return what to type for options that differ from their defaults, except fields `without`."""
     hints = get_type_hints(type(options), include_extras=True)
     words: list[str] = []
     for field in fields(options):

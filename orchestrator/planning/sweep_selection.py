@@ -80,7 +80,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return a session that resumes the sweep of `state` or, without it, starts a new one."""
+    """Return a session that resumes the sweep `state` or, for None, starts a new sweep."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard
@@ -128,7 +128,7 @@ def _session(
 
 
 def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Return whether a trial, a repeat of a split block, or a further block of an open cell is left to run."""
+    """Return whether trials, repeats of split blocks or undecided cells' blocks are left to run."""
     if plan.looks:
         return not (state.finished or is_over(store, state.sweep_id, plan, deciding_in(plan)))
     return not state.finished or any(split.waits for split in state.blocks.split)

@@ -55,8 +55,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
     ) -> None:
         """`python`: the interpreter of another environment that has torch and cudnn-sweep. `survey_only`:
         skip slow imports that only measuring needs. `preload`: modules to import once for all jobs.
-        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. Raises PythonError
-        if the server of `python` does not start, ServerError if our own does not.
+        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. If the
+        server does not start, raises PythonError with `python`, else ServerError.
         """
         program = str(python.expanduser() if python else sys.executable)
         options = [*(["--survey-only"] if survey_only else []), *preload]
@@ -119,11 +119,11 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return self._process.pid
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Pin the server to these CPUs, and so the processes of later jobs."""
+        """Pin the server, and so the processes of later jobs, to `cpus`."""
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
-        """Fork a job's process, which gets the baton. Return its number, valid until its Outcome is read."""
+        """Fork a process with the baton. Return its number, valid until its Outcome is read."""
         self._count += 1
         self._send(protocol.BEGIN, self._count, protocol.REQUEST.dump_json(request))
         return self._count
@@ -178,8 +178,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Read a line. It has no line break if the server ended (even if a forked process keeps the
-        pipe open), was silent for `within_s`, or sent `most` bytes.
+        """Read a line. It lacks a line break if the server ended, was silent for `within_s`, or
+        sent `most` bytes. A forked process may keep a dead server's pipe open.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
@@ -198,7 +198,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
     """Describe the machine and workloads. With `needs_cuda` but no GPU, import no workload.
 
-    If the server fails, raises ModelError if a workload is user code, else ServerError.
+    If the server fails, raises ModelError with user code in `workloads`, else ServerError.
     """
     job = protocol.SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:

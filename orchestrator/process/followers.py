@@ -51,8 +51,8 @@ class Follower:
 
 
 def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
-    """Return a failed rank and its fault; None if no rank failed. A dead process is preferred:
-    the reply of another rank may only report that the dead process is missing.
+    """Return a failed rank and its fault, or None. Prefer a rank whose process died: the reply
+    of another rank may only report that the dead rank is missing.
     """
     faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
     return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

@@ -50,7 +50,7 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 
 
 class PipeBaton:
-    """The baton of a forked process: it comes as a line in `turns`, and goes as a line in `reply_to`."""
+    """The baton of a forked process, one line: read from `turns`, written to `reply_to`."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -152,8 +152,8 @@ class Forked:
         return passed
 
     def _watch_followers(self) -> None:
-        """If a follower failed, note its fault and kill rank 0. Do neither if rank 0 died: its end
-        makes followers fail, too.
+        """If a follower failed, note its fault and kill rank 0. Do neither if rank 0 died, as this
+        makes followers fail.
         """
         for follower in self._followers:
             follower.listen()
@@ -280,9 +280,9 @@ class Forked:
 def live(
     request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
 ) -> None:
-    """Run the job, write the reply and end this process. `born`: the time of the fork, by `monotonic`.
-    `seat`: the process's rank; None unless the job is a trial of several ranks. `turns`: None for
-    a rank above 0. Such a rank replies only if it fails.
+    """Run the job, write the reply and end this process. `born`: `monotonic()` at the fork.
+    `seat`: the process's rank; None if the job has no ranks. `turns`: the pipe that brings the
+    baton; None for a rank above 0, which replies only if it fails.
     """
     global _replier
     _replier = os.getpid()
@@ -393,8 +393,8 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text, and the innermost line of the user's code in its traceback. If the
-    traceback has no such line, take the innermost of all.
+    """Return the error's text and its traceback's innermost line outside torch and cudnn_sweep. If
+    no line is outside, take the innermost of all.
     """
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -23,7 +23,7 @@ def die_with_parent() -> None:
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap all children except `but`, then the orphans that these leave."""
+    """Kill and reap all children except `but`, then the orphans of the killed."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:

@@ -25,7 +25,7 @@ EXACT = ConfigDict(ser_json_inf_nan="constants")  # an infinite error must not b
 
 VERSION = 3  # raise it if a word's meaning changes; added or removed fields keep the number
 MODULES = "SWEEP_MODULES"
-"""Environment variable: folders that a server searches for modules before installed packages."""
+"""Environment variable with folders that precede installed packages in a server's sys.path."""
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout", "raced_out"]
 
@@ -40,17 +40,17 @@ class Greeting:
 class TrialJob:
     trial: TrialRequest
     takes_turns: bool = False
-    """Whether to pass the baton back after one-time costs, after meeting all shapes, and after each turn."""
+    """Whether to pass the baton back after one-time costs, all cold calls, and each later turn."""
     kind: Literal["trial"] = "trial"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogJob:
-    """Return cuDNN's log of a trial's first step, untimed."""
+    """Return cuDNN's log of a trial's step, not timed."""
 
     trial: TrialRequest
     shapes: int = 0
-    """How many of the regime's first shapes get a logged step each; 0: only the base shape."""
+    """Number of the regime's first shapes to log a step of; 0: log the base shape alone."""
     kind: Literal["log"] = "log"
 
 
@@ -103,7 +103,7 @@ class Reply:
     imported: list[str] = field(default_factory=list)
     """Modules that the process had to import; the server should preload them."""
     ended_at: float = 0.0
-    """Time by `monotonic` at which the job ended or failed."""
+    """`monotonic()` when the job ended or failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

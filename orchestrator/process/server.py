@@ -1,9 +1,9 @@
 """The fork server: imports once what trials need, and forks a fresh process for each request.
 Several processes may live at a time, and take turns.
 
-The server has one thread and never touches CUDA: else a forked process might hang or crash. The
-server checks both after its imports. Requests come on standard input, whose end ends the server;
-answers go to standard output.
+After its imports, the server checks that it has one thread and has not touched CUDA: else forked
+processes might hang or crash. Requests come on standard input, answers go to standard output. The
+end of the input ends the server.
 """
 
 import gc
@@ -153,7 +153,7 @@ def _preload(modules: Sequence[str]) -> None:
 
 
 def _check_fork(imported: str) -> None:
-    """Exit if `imported` started a thread or touched CUDA: forked processes could use neither."""
+    """Exit if `imported` started a thread or touched CUDA: neither survives a fork."""
     if (count := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"sweep: {imported}: has {count} threads after importing; a fork copies only one")
     if torch.cuda.is_initialized():

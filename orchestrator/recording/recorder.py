@@ -41,7 +41,7 @@ class Progress:
     warnings: list[WarningName] = field(default_factory=list)
     """Names of the warnings about the timed code, each once."""
     repeated: int = 0
-    """Number of second records of a trial, which do not count."""
+    """Number of repeated records: only a trial's first counts."""
     lost: int = 0
     """Number of attempts whose worker died before a record."""
     held: int = 0
@@ -83,7 +83,7 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return the status, and the type and line of the exception in `message`, else `message`."""
+    """Return the status and, of an exception in `message`, type and line; else `message`."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
@@ -94,7 +94,7 @@ class Hopeless:
     """
 
     def __init__(self, configs: int | None) -> None:
-        """`configs`: the number that must fail before a cell is given up; None: no cell is given up."""
+        """`configs`: how many configs must fail before a cell is given up; None: never give up."""
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
@@ -123,8 +123,8 @@ def configs_to_fail(session: Session) -> int:
 
 
 class Recorder:
-    """Ray actor, whose state changes in one event loop. Records that come during a write share the
-    next file: writing thirty takes no longer than one.
+    """Ray actor; one event loop changes its state. Records that come during a write share the next
+    file: writing thirty takes no longer than one.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Recorder:
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return the trials neither recorded nor given up. `cells`: the cell_ids, by trial_id."""
+        """Return the trials that are still to run. `cells`: each trial's cell_id, by trial_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -191,8 +191,8 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set how many slots have a block at the start: `wait_for_all_slots` waits for these slots.
-        Some may have started before this call.
+        """Set how many slots `wait_for_all_slots` waits for: those with a block at the start. Some
+        slots may have started before this call.
         """
         self._slots_missing += count
         self._expects_slots = True
@@ -223,7 +223,7 @@ class Recorder:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """Note why a worker lost a trial, which runs again elsewhere or with a new fork server."""
+        """Note why a worker lost a trial. The trial reruns elsewhere or with a new fork server."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
@@ -252,7 +252,7 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Mark the last record as the launch's end: other machines do not see the sweep's lock."""
+        """Mark the last record as the launch's end, for machines that do not see the lock."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)

@@ -143,8 +143,8 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night, or follow it if it runs already. Also `keep` outcomes of earlier nights that nobody
-        followed. Raises SweepBusyError if another night of the launch file is running.
+        """Run the night, or follow it if it runs already. Also `keep` earlier nights' outcomes that
+        nobody followed. Raises SweepBusyError if another night of the launch file is running.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)
@@ -170,7 +170,7 @@ class RunningCluster(Cluster):
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Fetch outcomes of ended nights. Return tonight's job if it is running or was fetched now."""
+        """`keep` new outcomes. Return tonight's job if it is running or its outcome is new."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id

@@ -41,7 +41,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night and `keep` its outcome; or return a place, in which the caller has to measure the night."""
+        """Run the night and `keep` its outcome, or return the place for the caller to run it."""
 
 
 File = LaunchFile[SweepSpec]
@@ -115,7 +115,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """If there is no GPU, print that the run is only a demonstration, and whether it has fewer blocks per cell."""
+    """If there is no GPU, print what the run or plan is good for, and a cut in blocks per cell."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
@@ -128,7 +128,7 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
 
 
 def to_json(ran: Ran, results: str) -> str:
-    """Return a sweep's outcome as JSON. Rows are those of `race`, `helps_or_hurts`, `break_even`, with cell names."""
+    """Return a sweep's outcome as JSON, with rows of `race`, `helps_or_hurts`, `break_even`."""
 
     def named(row: Verdict | BreakEven | RaceState) -> dict[str, object]:
         return {"cell": ran.names[row.cell_id], **vars(row)}

@@ -184,7 +184,7 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the nodes that can take part. Raises SpecError if none can, or if they have several GPU models."""
+    """Return the requested model's fit nodes. Raises SpecError for no node or several models."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)

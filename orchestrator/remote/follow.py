@@ -1,4 +1,4 @@
-"""Reads a job's output, to its end or what there is so far, and copies the job's records."""
+"""Follows a job to its end, or reads its output so far; copies the job's records."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
@@ -197,7 +197,7 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Return the number of the job's records that the results here lack; 0 for a URL."""
+    """Count the job's records and end marks that the results here lack; 0 for a URL."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0

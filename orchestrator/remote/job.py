@@ -44,7 +44,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """The part of a night's request that the request of a launch lacks."""
+    """What a night's request has in addition to a launch's request."""
 
     options: NightOptions
     keys: NightlyKeys
