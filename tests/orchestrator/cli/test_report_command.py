@@ -16,7 +16,7 @@ report: Any = import_module("cudnn_sweep.orchestrator.cli.report")  # the packag
 MADE_UP = Path(__file__).parents[2] / "goldens/made-up"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("is_terminal", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_terminal_shows_what_a_report_does(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool

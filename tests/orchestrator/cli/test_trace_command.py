@@ -62,7 +62,7 @@ def test_json_is_all_that_standard_output_has_and_the_suite_is_launched_as_it_is
     assert "3 cells × 2 configs" in plan.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_inputs_are_described_as_in_a_suite(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
     inputs = "{ids: {shape: [batch, length], dtype: int64, below: 10}, scale: {shape: []}}"

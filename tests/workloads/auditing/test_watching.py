@@ -101,6 +101,7 @@ def watched(folder: Path, text: str) -> Findings:
 def _run(script: Path, file: Path, failure: Path) -> NoReturn:
     try:
         torch.set_num_threads(1)  # those of the tests' process are not in its fork
+        torch.backends.cudnn.allow_tf32 = True  # a test before may have set half of it
         os.chdir(script.parent)
         audit = begin._Audit(str(file), None)
         audit._writes.watch_variables()

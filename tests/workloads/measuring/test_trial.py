@@ -104,7 +104,7 @@ def trial(
     return in_a_fork(run)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_closed_loop_is_timed_after_all_of_its_shapes_were_met() -> None:
     cell = one_cell("conv", regime={"cycle": {"sizes": 2, "step": 2}}, direction="forward_backward")
     found, _, reported_first = trial(cell, reference=True)
