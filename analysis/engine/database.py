@@ -122,10 +122,13 @@ class Database:
         def copy() -> None:
             self._show_records()
             if FEW_ROWS < self._snapshot.rows <= HELD_ROWS:
-                every = "\n".join([asked, *macros_in(asked).values()])
-                named = {*re.findall(r"\w+", every if asked else " ".join(arrow_schema().names))}
-                unread = [each for each in arrow_schema() if each.name not in named - {*UNHELD}]
-                nulls = ", ".join(f"null::{sql_type(each.type)} as {each.name}" for each in unread)
+                named = re.findall(r"\w+", "\n".join([asked, *macros_in(asked).values()]))
+                unread = {*UNHELD, *({*arrow_schema().names} - {*named} if asked else ())}
+                nulls = ", ".join(
+                    f"null::{sql_type(field.type)} as {field.name}"
+                    for field in arrow_schema()
+                    if field.name in unread
+                )
                 self._copy_records(f"* replace ({nulls})")
 
         self._retried(copy)

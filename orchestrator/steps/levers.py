@@ -11,9 +11,9 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
-from cudnn_sweep.workloads.cells.executable import execution_fault
+from cudnn_sweep.workloads.cells.executable import execution_fault, scaling_fault
 from cudnn_sweep.workloads.execution import EAGER
-from cudnn_sweep.workloads.precision import PRECISIONS, find_precision
+from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.survey import Survey
 
 Change: TypeAlias = tuple[str, str]
@@ -186,7 +186,5 @@ def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
 def fault_together(changes: Changes, options: AdviseOptions) -> str | None:
     """Return why these values cannot run together, although each runs alone; None if they can."""
     config = config_of(changes)
-    precision = find_precision(config.precision or options.precision)
-    if config.how.captured and precision.autocast == "float16" and options.direction != "inference":
-        return f"a graph cannot hold training in {precision.name}"
-    return None
+    direction = "inference" if options.direction == "inference" else "training"
+    return scaling_fault(config, config.precision or options.precision, direction)

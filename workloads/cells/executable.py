@@ -27,9 +27,14 @@ def execution_fault(
         return f"{name} needs a graph for each shape; the shapes of regime {cell.regime} never end"
     if cell.state != Plain.name:
         return f"{name} replays what was captured: found state {cell.state}, allowed: {Plain.name}"
-    precision = find_precision(cell.under(config).precision)
-    if cell.direction == "training" and precision.autocast == "float16":
-        return f"{name} cannot hold training in {precision.name}: loss scaling waits for the GPU"
+    return scaling_fault(config, cell.under(config).precision, cell.direction)
+
+
+def scaling_fault(config: Config, precision: str, direction: str) -> str | None:
+    """Return why a config's CUDA graph cannot hold training in `precision`; None if it can, or if there is no graph."""
+    scales = direction == "training" and find_precision(precision).autocast == "float16"
+    if config.how.captured and scales:
+        return f"execution {config.execution} cannot hold training in {precision}: loss scaling waits for the GPU"
     return None
 
 
