@@ -1,13 +1,16 @@
-"""A slot's client of the fork server: starts and ends the server, and gives processes the baton."""
+"""The client of a fork server. It starts and ends the server, and gives processes the baton."""
 
 import os
+import secrets
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -34,6 +37,7 @@ CALL_TIMEOUT_S = 20.0
 GREETING_S = 180.0  # enough to import torch from a slow disk
 GREETING_BYTES = 2**16
 ENDING_S = 1.0
+OF_RAY = 15  # niceness of Ray's workers; Ray must start fast even on a busy machine
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
@@ -52,34 +56,23 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         preload: Sequence[str] = (),
         gpu_uuids: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
+        early: "Early | None" = None,
     ) -> None:
         """`python`: the interpreter of another environment that has torch and cudnn-sweep. `survey_only`:
         skip slow imports that only measuring needs. `preload`: modules to import once for all jobs.
-        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. If the
-        server does not start, raises PythonError with `python`, else ServerError.
+        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. `early`: a server
+        that has begun with the other arguments; if it has ended or has a client, another one starts.
+        If the server does not start, raises PythonError with `python`, else ServerError.
         """
-        program = str(python.expanduser() if python else sys.executable)
-        options = [*(["--survey-only"] if survey_only else []), *preload]
-        without = OURS_ALONE if python else ()
-        ours = {name: value for name, value in os.environ.items() if name not in without}
-        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
         name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
-        # Ctrl-C is for the process that starts the server, even while the server imports
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        options = [*(["--survey-only"] if survey_only else []), *preload]
+        taken = _Taken.of(early) if early else None
         try:
-            self._process = subprocess.Popen(
-                # -P: a random.py in the user's folder must not stand in for Python's own
-                [program, "-P", "-m", "cudnn_sweep.orchestrator.process.server", *options],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**ours, **ONE_THREAD, **visible, **(variables or {})},
-                cwd=folder,
-            )
+            process = taken or _begin(python, options, folder, gpu_uuids, variables or {})
         except OSError as error:
             raise kind(f"{name} cannot be started: {error.strerror}") from error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._process = process
         assert self._process.stdin is not None and self._process.stdout is not None
         self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
         self._unread = b""
@@ -92,14 +85,14 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             raise kind(f"{name} {fault}")
 
     def _startup_fault(self) -> str | None:
-        """Wait for the server's greeting; return what is wrong with it, if anything."""
+        """Wait for the server's greeting. Return the server's fault, or None if it has none."""
         line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
-            with suppress(subprocess.TimeoutExpired):  # its output may close before it ends
-                self._process.wait(ENDING_S)
-            if self._process.returncode is None:
+            try:
+                code = self._process.wait(ENDING_S)  # its output may close before it ends
+            except subprocess.TimeoutExpired:
                 return f"does not begin within {GREETING_S:g} s"
-            return f"ended at its start, exit code {self._process.wait()}; its error is above"
+            return f"ended at its start, exit code {code}; its error is above"
         try:
             greeting = protocol.GREETING.validate_json(line)
         except ValidationError:
@@ -123,7 +116,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
-        """Fork a process with the baton. Return its number, valid until its Outcome is read."""
+        """Fork a process with the baton. Return its number for `pass_on`, `hear` and `end`."""
         self._count += 1
         self._send(protocol.BEGIN, self._count, protocol.REQUEST.dump_json(request))
         return self._count
@@ -137,7 +130,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Run a job to its end. The Outcome has the job's fault. Raises ServerError if the server dies."""
+        """Run a job. A failed job has an Outcome, too. Raises ServerError if the server dies."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
@@ -148,9 +141,9 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Wait until a process passes the baton back (Said) or ends (Outcome).
+        """Return a process's next message: Said if it passes the baton back, Outcome if it ends.
 
-        Messages of other processes are kept for later calls. Raises ServerError if the server dies.
+        Other processes' messages are stored for later calls. Raises ServerError if the server dies.
         """
         while not self._heard[number]:
             answer = self._read()
@@ -178,8 +171,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Read a line. It lacks a line break if the server ended, was silent for `within_s`, or
-        sent `most` bytes. A forked process may keep a dead server's pipe open.
+        """Read a line. The line has no line break if the server ended, sent nothing for `within_s`
+        seconds or sent `most` bytes. A forked process may keep the pipe of a dead server open.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
@@ -195,10 +188,108 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self.close()
 
 
-def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Describe the machine and workloads. With `needs_cuda` but no GPU, import no workload.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Early:
+    """Address of a fork server that has no client yet. Can be pickled."""
 
-    If the server fails, raises ModelError with user code in `workloads`, else ServerError.
+    pid: int
+    socket: str
+
+
+class EarlyServer(AbstractContextManager[Early]):
+    """A fork server that imports before its client exists, as the client starts in another process.
+
+    It listens on a socket of Linux's abstract names, which leaves no file. It serves the first
+    client, and ends with that client or, before one connects, with this `with`.
+    """
+
+    def __init__(self, folder: Path, preload: Sequence[str], gpu_uuids: Sequence[str]) -> None:
+        name = f"\0sweep-{secrets.token_hex(16)}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(name)
+            listener.listen(1)
+            options = [f"{protocol.LISTEN}{listener.fileno()}", *preload]
+            self._process = _begin(None, options, folder, gpu_uuids, {}, [listener.fileno()])
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, OF_RAY)
+        self._early = Early(pid=self._process.pid, socket=name)
+
+    def __enter__(self) -> Early:
+        return self._early
+
+    def __exit__(self, *raised: object) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(ENDING_S)
+            except subprocess.TimeoutExpired:  # it still imports
+                process.kill()
+
+
+class _Taken:
+    """An early server's process: as much of Popen as its client needs."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self.stdin, self.stdout = connection.makefile("wb"), connection.makefile("rb", buffering=0)
+        connection.close()  # once both files are closed
+
+    @classmethod
+    def of(cls, early: Early) -> "_Taken | None":
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(early.socket)
+            # as nice as a process that this one starts
+            os.setpriority(os.PRIO_PROCESS, early.pid, os.getpriority(os.PRIO_PROCESS, 0))
+        except OSError:  # it has ended, has a client or is too nice
+            connection.close()
+            return None
+        return cls(early.pid, connection)
+
+    def wait(self, timeout: float | None = None) -> str:
+        with suppress(ProcessLookupError), FileIO(os.pidfd_open(self.pid)) as end:
+            if not select.select([end], (), (), timeout)[0]:
+                raise subprocess.TimeoutExpired("the fork server", timeout or 0.0)
+        return "unknown"
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _begin(
+    python: Path | None,
+    options: Sequence[str],
+    folder: Path | None,
+    gpu_uuids: Sequence[str],
+    variables: Mapping[str, str],
+    descriptors: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a server's process, which inherits `descriptors`."""
+    program = str(python.expanduser() if python else sys.executable)
+    without = OURS_ALONE if python else ()
+    ours = {name: value for name, value in os.environ.items() if name not in without}
+    visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
+    # Ctrl-C is for the process that starts the server, even while the server imports
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            # -P: a random.py in the user's folder must not stand in for Python's own
+            [program, "-P", "-m", "cudnn_sweep.orchestrator.process.server", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**ours, **ONE_THREAD, **visible, **variables},
+            cwd=folder,
+            pass_fds=descriptors,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
+    """Describe the machine and workloads. If `needs_cuda` but there is no GPU, import no workload.
+
+    Raises ServerError if the server fails, or ModelError if user code may be the cause.
     """
     job = protocol.SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:

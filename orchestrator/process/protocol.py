@@ -1,13 +1,13 @@
-"""The line protocol of a slot and its fork server: `WORD PROCESS JSON`.
+"""The protocol of a slot and its fork server. Each line is `WORD PROCESS JSON`.
 
 A slot begins processes, passes the baton to them and ends them. When a process passes the baton
 back, the server sends the process's report. When a process has ended, the server sends its outcome.
 Several new processes may have the baton at once, until each reports or ends. After that, only one
 process has the baton.
 
-The server's code may be of another version: its greeting has the protocol's number. In a reply, an
-unknown field is ignored, and a missing field is null. A request with an unknown field is refused,
-as the field may change what is measured.
+The server may run another version of cudnn-sweep, so its greeting states the protocol's number. In
+a reply, an unknown field is ignored, and a missing field gets its default. A request with an
+unknown field is refused, as the field may change what is measured.
 """
 
 from dataclasses import dataclass, field
@@ -24,8 +24,11 @@ from cudnn_sweep.workloads.survey import Survey
 EXACT = ConfigDict(ser_json_inf_nan="constants")  # an infinite error must not become null
 
 VERSION = 3  # raise it if a word's meaning changes; added or removed fields keep the number
+LISTEN = "--listen="
+"""Server's option, followed by a listening socket's descriptor: the first client's connection replaces
+standard input and output."""
 MODULES = "SWEEP_MODULES"
-"""Environment variable with folders that precede installed packages in a server's sys.path."""
+"""Environment variable that lists folders. They precede installed packages in sys.path."""
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout", "raced_out"]
 
@@ -40,17 +43,17 @@ class Greeting:
 class TrialJob:
     trial: TrialRequest
     takes_turns: bool = False
-    """Whether to pass the baton back after one-time costs, all cold calls, and each later turn."""
+    """Whether the process passes the baton back: after one-time costs, cold calls and each turn."""
     kind: Literal["trial"] = "trial"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogJob:
-    """Return cuDNN's log of a trial's step, not timed."""
+    """Run a trial's step untimed, and return cuDNN's log of the step."""
 
     trial: TrialRequest
     shapes: int = 0
-    """Number of the regime's first shapes to log a step of; 0: log the base shape alone."""
+    """How many of the regime's first shapes to run and log. If 0, only the base shape is logged."""
     kind: Literal["log"] = "log"
 
 
@@ -84,7 +87,7 @@ class Request:
 
     job: Annotated[TrialJob | LogJob | CallJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
-    """How long the process may have the baton, in all its turns together."""
+    """Seconds for which the process may have the baton, summed over all its turns."""
     host_memory_limit_mib: int | None = None
 
 
@@ -103,7 +106,7 @@ class Reply:
     imported: list[str] = field(default_factory=list)
     """Modules that the process had to import; the server should preload them."""
     ended_at: float = 0.0
-    """`monotonic()` when the job ended or failed."""
+    """Time by `monotonic()` at which the job ended or failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

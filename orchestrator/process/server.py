@@ -1,9 +1,9 @@
-"""The fork server: imports once what trials need, and forks a fresh process for each request.
-Several processes may live at a time, and take turns.
+"""The fork server. It imports once what trials need, and forks a fresh process for each request.
+Several processes may live at the same time and take turns.
 
-After its imports, the server checks that it has one thread and has not touched CUDA: else forked
-processes might hang or crash. Requests come on standard input, answers go to standard output. The
-end of the input ends the server.
+After its imports, the server checks that it has one thread and has not touched CUDA. Otherwise
+forked processes might hang or crash. Requests come on standard input, and answers go to standard
+output. With `--listen`, both use the first client's connection. The server ends with its input.
 """
 
 import gc
@@ -11,6 +11,8 @@ import math
 import os
 import select
 import signal
+import socket
+import struct
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,6 +36,7 @@ IMPORTED_BY_TORCH_LATE = (
     "torch.profiler._cupti_monitor",  # by an optimiser's first step
 )
 REQUESTS = 0  # standard input
+PEER = struct.Struct("3i")  # process, user and group at the other end of a socket; see unix(7)
 
 
 def main() -> None:
@@ -52,12 +55,32 @@ def main() -> None:
     _import_all(late="--survey-only" not in options)
     sys.path.append(os.getcwd())  # a user's `package.module:name`
     _preload([option for option in options if not option.startswith("-")])
+    for option in options:
+        if option.startswith(protocol.LISTEN):
+            descriptor = int(option.removeprefix(protocol.LISTEN))
+            replies = _client_of(socket.socket(fileno=descriptor))
     gc.freeze()  # so that a child's garbage collection does not copy our pages
     gc.enable()
-    with suppress(BrokenPipeError):  # the slot ended during our imports
+    with suppress(ConnectionError):  # the slot ended during our imports
         greeting = protocol.Greeting(protocol=protocol.VERSION, version=our_version())
         _write(replies, protocol.GREETING.dump_json(greeting) + b"\n")
         Server(replies).serve()
+
+
+def _client_of(listener: socket.socket) -> int:
+    """Wait for a client of this user, make its connection standard input, and return the connection.
+    End this process if the process that started it closes standard input first.
+    """
+    while True:
+        if REQUESTS in select.select([listener.fileno(), REQUESTS], (), ())[0]:
+            sys.exit()
+        connection, _ = listener.accept()
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        if PEER.unpack(peer)[1] == os.getuid():
+            os.dup2(connection.fileno(), REQUESTS)
+            listener.close()
+            return connection.detach()
+        connection.close()
 
 
 class Server:
@@ -69,7 +92,7 @@ class Server:
 
     def serve(self) -> None:
         """Serve requests until the slot closes the pipes, then kill all processes."""
-        with suppress(BrokenPipeError):
+        with suppress(ConnectionError):
             while self._read_requests(ready := self._wait()):
                 for number, process in list(self._live.items()):
                     if passed := process.listen(ready):

@@ -1,11 +1,11 @@
-"""This machine as a place: a Ray of its own has a slot for each GPU, or one slot for the CPU."""
+"""This machine as a place. It starts a local Ray with a slot for each GPU, or one for the CPU."""
 
 import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +25,8 @@ from cudnn_sweep.orchestrator.locks.sweep_lock import held_by, measuring_lock
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import (
     SURVEY_TIMEOUT_S,
+    Early,
+    EarlyServer,
     ForkServer,
     call_models,
     own_code,
@@ -49,13 +51,15 @@ LOOK_S = 10.0  # between checks of whether the device is free
 
 class ThisMachine:
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """`wait_s`: longest wait until sweeps and other processes leave the GPUs; infinite: wait
-        only for sweeps. `plans_only`: nothing will run here.
+        """Wait at most `wait_s` until sweeps and other processes leave the GPUs. If `wait_s` is
+        infinite, wait only for sweeps. With `plans_only`, a needed GPU may be missing.
         """
         self._wait_s = wait_s
         self._plans_only = plans_only
         self._server: ForkServer | None = None
         """Fork server that made the last survey, until it has called the models."""
+        self._next: Session | None = None
+        """Session that is announced last."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
@@ -63,8 +67,7 @@ class ThisMachine:
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
         """Return this machine once a device is free of sweeps. Does not import torch.
 
-        If sweeps hold all devices, wait if `waits` is true, else raise SweepBusyError, which names
-        the holder of a device.
+        If sweeps hold all devices and `waits` is false, raise SweepBusyError with a holder.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -108,6 +111,7 @@ class ThisMachine:
                         warn(console, note)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
+        self._next = session
         say(console, f"Sweep {session.sweep_id} ({reason})")
 
     def last_good(self, python: Path) -> Environment:
@@ -127,8 +131,10 @@ class ThisMachine:
         say(console, "Preparing Ray and the processes that measure.")
         with (
             free_devices(machine.gpu_uuids, self._wait_s, console),
+            self._early_server(machine) as early,
             local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ray_folder,
         ):
+            from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
             from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
 
             def run(session: Session, budget_s: float | None, /) -> Progress:
@@ -145,13 +151,26 @@ class ThisMachine:
                         budget_s,
                         len(before.trials),
                     ):
-                        host.run(Path(mkdtemp(dir=ray_folder)), budget_s)
+                        make_slot = partial(ForkedSlot.open, early=early)
+                        host.run(Path(mkdtemp(dir=ray_folder)), budget_s, make_slot)
                     host.recorder.launch_ended.remote()  # the recorder handles it before `finish`
                 finally:
                     progress = host.finish(session.fallback_folders())
                 return progress
 
             yield run
+
+    def _early_server(self, machine: Survey) -> AbstractContextManager[Early | None]:
+        """Start the server of the session's only slot while Ray starts, as both take seconds. With
+        several slots, or servers of other software or variables, start none.
+        """
+        from cudnn_sweep.orchestrator.slots.slot import OWN, server_of
+
+        session = self._next
+        several = len(machine.gpus) > 1
+        if session is None or several or {*map(server_of, session.plan.trials)} != {OWN}:
+            return nullcontext()
+        return EarlyServer(session.folder, session.preload, machine.gpu_uuids)
 
 
 @contextmanager
@@ -170,7 +189,7 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
 def _waited(
     busy: Callable[[], str | None], began: float, wait_s: float, console: Console
 ) -> str | None:
-    """Wait while `busy` gives a reason; print new reasons. Return the last reason if time is up."""
+    """Wait while `busy` gives a reason. Print new reasons. Return the last reason if time is up."""
     limit = f"{wait_s / 60:g} minutes at most" if wait_s < math.inf else "Ctrl-C ends it"
     shown = ""
     while (reason := busy()) and time.monotonic() < began + wait_s:
@@ -182,9 +201,9 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return a text on a holder if sweeps hold all visible GPUs or, if no GPU is visible, the CPU;
-    None if a device is free. Without a visible GPU, also return None if a GPU is needed or the
-    machine has ROCm.
+    """Return which sweep holds a GPU if sweeps hold all visible GPUs. Return None if a GPU is free.
+    If no GPU is visible, check the CPU instead, but return None if a GPU is needed or the machine
+    has ROCm.
     """
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
@@ -196,11 +215,11 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold the GPUs or, if there are none, the CPU, while the `with` block runs. If `wait_s` is
-    finite, also wait, no longer than `wait_s`, until no other process works on the GPUs.
+    """Hold the GPUs while the `with` block runs, or the CPU if there is no GPU. Raises
+    SweepBusyError if a sweep still holds a device after `wait_s`.
 
-    Raises SweepBusyError if a sweep still holds a device after `wait_s`. If other processes still
-    work, trials run all the same and are marked.
+    If `wait_s` is finite, also wait until no other process works on the GPUs. After `wait_s` the
+    block runs all the same, and its trials are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

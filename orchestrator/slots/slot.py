@@ -15,7 +15,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import pinning_of, read_cores, show_cpus
 from cudnn_sweep.orchestrator.planning.plan import OWN_SOFTWARE, Trial
 from cudnn_sweep.orchestrator.planning.session import CodeLocation, Session
-from cudnn_sweep.orchestrator.process.client import ForkServer, survey
+from cudnn_sweep.orchestrator.process.client import Early, ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import LogJob, Request, TrialJob
 from cudnn_sweep.orchestrator.recording.record import Attempt, make_record, raced_out
 from cudnn_sweep.orchestrator.slots.block import BeginTrial, Block, Running
@@ -30,7 +30,7 @@ class DeviceServer:
     server: ForkServer
     environment: Environment
     gpu_uuids: tuple[str, ...]
-    """GPUs of the slot, one for each rank; empty without a GPU."""
+    """GPUs of the slot, one for each rank. Empty if there is no GPU."""
     cpus: frozenset[int]
 
 
@@ -38,7 +38,7 @@ class Slot(Protocol):
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """Run a block's trials. Yield a record of each, also of a failed one. Raises ServerError."""
+        """Run a block's trials. Yield each trial's record, failed or not. Raises ServerError."""
 
     def leave_out(self, trial: Trial) -> RunRecord:
         """Return the record of a trial that does not run, as its config lost a race."""
@@ -53,8 +53,8 @@ OPENED_AT_ONCE = 4
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
-    """Return the key of a trial's fork server: the trial's software, and the variables that
-    `import torch` reads. `apart`: whether a twin has a server of its own.
+    """Return the key of a trial's fork server: the trial's software, and the variables that `import
+    torch` reads. With `apart`, the key also says which twin the trial is.
     """
     return trial.software, tuple(trial.config.at_import.items()), trial.twin if apart else 0
 
@@ -70,8 +70,9 @@ class ForkedSlot:
         self._ran_last = OWN
 
     @classmethod
-    def open(cls, session: Session, accelerator: str) -> Self:
+    def open(cls, session: Session, accelerator: str, early: Early | None = None) -> Self:
         """Start the fork servers that the plan needs. `accelerator`: the slot's name if it has no GPU.
+        `early`: a server of our own software that has begun.
 
         Raises ServerError if a fork server or CUDA does not start, or if the device is not the plan's.
         """
@@ -81,7 +82,8 @@ class ForkedSlot:
         with ExitStack() as opened, ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
 
             def open_one(key: Server) -> DeviceServer:
-                server = _open(session, key, survey_only=key not in servers_needed)
+                begun = early if key == OWN else None
+                server = _open(session, key, survey_only=key not in servers_needed, early=begun)
                 opened.callback(server.server.close)
                 return server
 
@@ -112,11 +114,11 @@ class ForkedSlot:
         return raced_out(self._session, trial, place.environment, self.name, datetime.now(UTC))
 
     def renew(self, trials: Sequence[Trial]) -> None:
-        """Start these trials' servers anew, so that no two blocks compare processes of the same servers.
+        """Restart these trials' servers. No two blocks may compare processes of the same servers.
 
         A server's processes share a hash seed and memory layout. If either slows a CPU-bound loop,
-        each block blames the compared setting. (Mytkowicz et al., "Producing wrong data without
-        doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
+        every block would blame the compared setting. (Mytkowicz et al., "Producing wrong data
+        without doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
         """
 
         def renew(key: Server) -> None:
@@ -146,7 +148,7 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Run an ended trial's logging process, if it has one, and return the record. `how`: fields of Attempt."""
+        """Run a trial's logging process, if any. Return the record. Pass `how` to Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
@@ -164,7 +166,7 @@ class ForkedSlot:
         return make_record(self._session, trial, outcome, place.environment, attempt, log)
 
     def turn_cpus(self) -> tuple[int, ...]:
-        """Return the CPUs on which a block's processes take turns; empty: all CPUs of the slot."""
+        """Return the CPUs on which a block's processes take turns. If empty, they use all CPUs."""
         wanted = self.measuring.turn_cpus
         own = self._servers[OWN]
         if wanted is None or own.environment.device != "cuda":
@@ -207,7 +209,7 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return a trial's compute cache, a folder of the sweep; None if nothing is compiled.
+        """Return the folder of a trial's compute cache. Return None if the trial compiles nothing.
 
         GPUs of one model and driver share a folder: each GPU loads what CUDA compiled for another.
         """
@@ -224,7 +226,9 @@ def _several(trials: Sequence[Trial]) -> bool:
     return len({server_of(trial) for trial in trials}) > 1
 
 
-def _server(session: Session, key: Server, *, survey_only: bool = False) -> ForkServer:
+def _server(
+    session: Session, key: Server, *, survey_only: bool = False, early: Early | None = None
+) -> ForkServer:
     software, variables, _ = key
     name = dict(variables).get(CODE)
     code = CodeLocation(folder=session.folder) if name is None else session.codes.get(name)
@@ -236,12 +240,13 @@ def _server(session: Session, key: Server, *, survey_only: bool = False) -> Fork
         survey_only=survey_only,
         preload=session.preload,
         variables={**code.variables, **dict(variables)},
+        early=early,
     )
 
 
-def _open(session: Session, key: Server, *, survey_only: bool) -> DeviceServer:
+def _open(session: Session, key: Server, *, survey_only: bool, early: Early | None) -> DeviceServer:
     """Start a fork server, survey its environment, and pin the server to the cores of its GPUs."""
-    server = _server(session, key, survey_only=survey_only)
+    server = _server(session, key, survey_only=survey_only, early=early)
     ranks = max((trial.cell.rank_count for trial in session.plan.trials), default=1)
     wanted = {trial.cell.gpu for trial in session.plan.trials}
     try:

@@ -1,6 +1,6 @@
 """When this machine is looked at again or refused, how many slots it has, and when a stop is an error."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from cudnn_sweep.orchestrator.running import run_sweep, this_machine
 from cudnn_sweep.orchestrator.running.run_sweep import Ran, tell_stopped
 from cudnn_sweep.orchestrator.running.this_machine import ThisMachine
 from cudnn_sweep.orchestrator.slots import tune_host
+from cudnn_sweep.workloads.cells.config import Config
 
 
 def machine(*gpus: str, device: str = "cuda", no_cuda: str = "") -> Any:
@@ -144,6 +145,37 @@ def test_a_slot_has_as_many_gpus_as_a_trial_has_ranks(
     slots = opened["slots"]
     assert opened["ray"] == of_ray
     assert (slots.count, slots.gpu, slots.ranks) == (count, gpus > 0, max(ranks))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "configs", "is_early"),
+    [
+        (["H200"], [Config(), Config(benchmark=True)], True),
+        ([], [Config()], True),
+        (["H200", "H200"], [Config()], False),
+        (["H200"], [Config(), Config(code="base")], False),
+        (["H200"], [], False),
+    ],
+)
+def test_a_server_starts_beside_ray_if_one_slot_needs_one_server(
+    monkeypatch: pytest.MonkeyPatch, gpus: list[str], configs: list[Config], is_early: bool
+) -> None:
+    begun: list[Any] = []
+
+    def start(*of: Any) -> AbstractContextManager[object]:
+        begun.append(of)
+        return nullcontext()
+
+    monkeypatch.setattr(this_machine, "EarlyServer", start)
+    trials = [SimpleNamespace(software="", config=config, twin=0) for config in configs]
+    plan, folder = SimpleNamespace(trials=trials), Path("/of/the/user")
+    session: Any = SimpleNamespace(sweep_id="s", plan=plan, folder=folder, preload=("timm",))
+    place, surveyed = ThisMachine(), machine(*gpus)
+    with place._early_server(surveyed) as early:
+        assert early is None, "no session is announced, as in a night's fresh trials"
+    place.announce(session, "a new sweep", Mock())
+    with place._early_server(surveyed):
+        assert begun == [(folder, ("timm",), surveyed.gpu_uuids)] * is_early
 
 
 @pytest.mark.parametrize(
