@@ -24,6 +24,6 @@ class ReportError(AnalysisError):
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
-    """Return ` (did you mean X?)` for the allowed word X most like `word`; empty if none is near."""
+    """Return ` (did you mean X?)` for the most similar allowed word; empty if none is similar."""
     near = get_close_matches(word, allowed, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

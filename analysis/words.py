@@ -8,7 +8,7 @@ MIB, GIB = 2.0**20, 2.0**30
 
 
 def number(value: float | None, missing: str = "") -> str:
-    """Return a float with three significant digits, an int with all its digits; commas between thousands."""
+    """Return a number as text: a float with three significant digits, an int with all digits."""
     if value is None:
         return missing
     if isinstance(value, int):
@@ -22,12 +22,12 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return a value as `number` does, but a whole float as if an int: with all its digits."""
+    """Return a value as `number` does, but show a whole float like an int, with all its digits."""
     return number(int(value) if value == int(value) else value)
 
 
 def given(value: float) -> str:
-    """Return a value with up to four significant digits; from 1000 on, as a rounded `1,234`."""
+    """Return a value with up to four significant digits, or from 1000 on as an integer: `1,234`."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
@@ -46,7 +46,7 @@ def ratio(value: float | None) -> str:
 def interval(
     low: float | None, high: float | None, text: Callable[[float], str] = ratio, to: str = " to "
 ) -> str:
-    """Return ` (low to high)`, to follow a value; an empty text if `low` or `high` is None."""
+    """Return ` (low to high)` to put after a value, or an empty text if an end is None."""
     return "" if low is None or high is None else f" ({text(low)}{to}{text(high)})"
 
 
@@ -116,7 +116,7 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def some(parts: Sequence[str], most: int) -> str:
-    """Return the first `most` parts, and the number of the rest: `a, b and 3 more`."""
+    """Return the first `most` parts and how many parts follow: `a, b and 3 more`."""
     more = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
 

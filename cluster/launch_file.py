@@ -1,8 +1,8 @@
 """Reads the file that `sweep launch` takes: a Ray cluster-launcher file.
 
-The sweep's own part stands under `metadata: {sweep: ...}` and is read strictly, as YAML 1.2. The
-rest is read as Ray reads it (PyYAML, YAML 1.1: `off` is false) and checked by Ray's validator. A
-file without `provider` describes no cluster: beside `metadata` it may have `cluster_name` alone.
+The sweep's own part, `metadata: {sweep: ...}`, is read strictly, as YAML 1.2. The rest is read as
+Ray reads it, by PyYAML as YAML 1.1 (`off` is false), and Ray's validator checks it. A file without
+`provider` describes no cluster, and may contain only `metadata` and `cluster_name`.
 """
 
 import json
@@ -77,7 +77,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return what an empty launch file at `path` means: run on this machine, with all defaults."""
+    """Return the LaunchFile of an empty file at `path`: a run on this machine with all defaults."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
@@ -94,7 +94,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check a file's keys if it has no `provider`: Ray's schema does not apply then."""
+    """Check the keys of a file without `provider`, to which Ray's schema does not apply."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]

@@ -14,7 +14,7 @@ SUFFIX = ".held"  # distinguishes them from folders of earlier versions and othe
 
 @contextmanager
 def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
-    """Yield a new folder, removed at the end. Raises OSError if no folder can be made."""
+    """Yield a new folder, and remove it at the end. Raises OSError if no folder can be made."""
     folder, held = make_held(prefix, parent)
     try:
         yield folder
@@ -29,9 +29,9 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
 def make_held(
     prefix: str, parent: Path, end: Callable[[Path], None] = lambda _: None
 ) -> tuple[Path, int]:
-    """Remove folders of killed processes; return a new folder and a descriptor that locks it.
+    """Remove the folders of killed processes. Return a new folder and a descriptor that locks it.
 
-    `end(folder)` runs before a folder is removed, and ends what still uses it. Raises OSError.
+    Before a folder is removed, `end(folder)` ends the processes that still use it. Raises OSError.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):

@@ -1,10 +1,11 @@
-"""Reads YAML 1.2 (core schema) into pydantic models and dataclasses; an error names each mistake with its line.
+"""Reads YAML 1.2 (core schema) into pydantic models and dataclasses.
 
-`on`, `no` and `2026-01-01` are text, not truth values and a date as in YAML 1.1. `0x3` is text, not 3: a padding of
-two sizes. No tag makes an object, no key may occur twice, and aliases cannot make a small file huge.
+An error names each mistake with its line. `on`, `no` and `2026-01-01` are text, although YAML 1.1
+reads them as truth values and a date. `0x3` is text, not the number 3: it can be a padding of 0 and
+3. No tag creates an object, no key may occur twice, and aliases cannot make a small file huge.
 
-Types of a model are strict: `no` is not a truth value, and the number 2.10 is not a version. An
-unknown key is a mistake, even if the model is configured to ignore it.
+The types of a model are strict: `no` is not a truth value, and the number 2.10 is not a version. A
+key that the model lacks is a mistake, even if the model is configured to ignore such keys.
 """
 
 import json
@@ -73,10 +74,10 @@ Errors: TypeAlias = list[tuple[KeyPath, ErrorDetails]]
 @dataclass(frozen=True, slots=True)
 class Value:
     line: int
-    """Line of the value's key, counted from 1; in a list, the line in which the value begins."""
+    """Line of the value's key, counted from 1. A list's item has the line where it begins."""
     plain: Plain
     written: str = ""
-    """Text of a scalar as the file has it, such as `2.10` where `plain` is 2.1; else empty."""
+    """Text of a scalar in the file, such as `2.10` if `plain` is 2.1. Empty for other values."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,14 +88,14 @@ class Document:
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Breaches of strict YAML by key path. `part` raises for one at its path, above or below."""
+    """Breaches of strict YAML, by key path. `part(at)` raises for those at, above or below `at`."""
 
     def line(self, at: KeyPath) -> int:
         """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
-        """Return the value at a key path; if missing or null, an empty mapping. Raises LaunchFileError."""
+        """Return the key path's value, or {} if it is missing or null. Raises LaunchFileError."""
         mistakes = {
             key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
         }
@@ -119,7 +120,7 @@ def dotted(key: KeyPath) -> str:
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file whose root is a mapping. Raises LaunchFileError for wrong syntax; `part` checks the rest."""
+    """Parse a file whose root must be a mapping. Raises LaunchFileError, but not for `mistakes`."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -233,10 +234,7 @@ def read_strict_text(text: str, name: str, model: type[M]) -> M:
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
-    """Read a model from the value at a key path. A missing or null value counts as {}.
-
-    Raises LaunchFileError.
-    """
+    """Read a model from the part of a document at a key path. Raises LaunchFileError."""
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:
@@ -278,10 +276,10 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return the errors with key paths of the file. `places`: all key paths of the file.
+    """Return the errors with key paths of the file. `places` has all key paths of the file.
 
-    Pydantic's paths also name a union's alternatives; leave these names out. Keep only the errors
-    of the alternative that fits best; if none fits the value's kind, keep the errors of all.
+    Pydantic's paths also name the alternatives of a union. Leave these names out. Return only the
+    errors of the alternative that fits best, or all errors if no alternative fits the value's kind.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -1,5 +1,5 @@
-"""Errors that are no fault of ours, with their exit codes. The command line prints them, and
-other folders' WorkloadError, ClusterError and AnalysisError, without a traceback.
+"""Errors that are no fault of ours, with their exit codes. The command line prints them without a
+traceback, like the errors of other folders: WorkloadError, ClusterError and AnalysisError.
 """
 
 import errno
@@ -43,7 +43,7 @@ class ServerError(OrchestratorError):
 
 
 class PythonError(ServerError):
-    """Another environment's Python starts no fork server."""
+    """The Python of another environment cannot start a fork server."""
 
     exit_code = ExitCode.USAGE
 

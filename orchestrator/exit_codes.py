@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
     CANNOT_TELL = 3
     """The measurement decides nothing yet."""
     DOES_NOT_RUN = 4
-    """The user's model fails (in a gate: at HEAD)."""
+    """The user's model fails. In a gate, it fails at HEAD."""
     NEEDS_GPU = 5
     UNFINISHED = 6
     """A process was killed, a disk is full, the device is busy, or this program has a bug. The same command resumes."""

@@ -1,4 +1,4 @@
-"""A function of tensors as a timed step: forward pass, alone or with its backward pass."""
+"""Makes a timed step of a function of tensors: a forward pass, alone or with its backward pass."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def differentiable_step(
 ) -> TimedStep:
     """Return a step of `function`, which must draw no random numbers.
 
-    The step runs forward, or also computes the gradients of the input and `parameters`.
+    Except in direction `forward`, the step also computes the gradients of input and `parameters`.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap autograd's `grad` and `backward` (thus Tensor.backward) within the `with`."""
+    """Wrap `grad` and `backward` of torch.autograd, and so Tensor.backward, in the `with` block."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

@@ -1,7 +1,7 @@
 """The errors of this folder.
 
 WorkloadError
-├── CellsError        an entry of a suite's `cells` is wrong; its number is known
+├── CellsError        an entry of a suite's `cells` is wrong; `number` is its index
 └── UserCodeError     the user's code fails
 """
 

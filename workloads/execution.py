@@ -8,7 +8,7 @@ from typing import Any, Literal
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
     compiled: Mapping[str, Any] | None = None
-    """Keyword arguments of torch.compile, besides the model; None: the model runs as written."""
+    """Keyword arguments of torch.compile, or None if the model runs as written."""
     makes_graphs: bool = False
     """Whether the compiler itself makes and replays CUDA graphs of parts of the step."""
     captured: bool = False

@@ -12,7 +12,7 @@ Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
 WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
 BY_STRIDES = "strides"
-"""Value of `Cell.placement` if strides alone make a convolution of the cell channels_last: see `has_one_order`."""
+"""Value of `Cell.placement` if strides alone make a cell channels_last; see `has_one_order`."""
 
 
 def check_layout(name: str) -> str:
@@ -59,9 +59,9 @@ def in_force(tensor: "torch.Tensor") -> str:
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
-    """Return whether torch's C++ `suggest_memory_format` gives channels_last; if ambiguous, False.
+    """Return whether torch's C++ `suggest_memory_format` gives channels_last.
 
-    Torch's Python version of that function would import all of sympy.
+    Return False if the strides are ambiguous. Torch's Python version would import all of sympy.
     """
     if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
         return False

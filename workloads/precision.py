@@ -23,7 +23,7 @@ class Precision:
     autocast: Literal["bfloat16", "float16"] | None = None
 
     def apply(self) -> None:
-        """Set TF32 through torch's newer API, never mixed with the older. Raises WorkloadError if it has no effect."""
+        """Set TF32 by torch's newer API only. Raises WorkloadError if a setting has no effect."""
         import torch
         from torch.backends import cudnn
 

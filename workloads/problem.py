@@ -62,7 +62,6 @@ class ConvProblem:
         return (first, second // self.groups, *self.kernel_size)
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Compute the output's shape for an input of `shape`, as torch.nn's convolutions do."""
         sizes = zip(shape[2:], *(getattr(self, name) for name in SPATIAL), strict=True)
         return (shape[0], self.out_channels, *(self._output_size(*size) for size in sizes))
 
@@ -123,7 +122,7 @@ def space_names(shape: Shape) -> tuple[str, ...]:
 
 
 def named_sizes(shape: Shape) -> dict[str, int]:
-    """Return an input's sizes by name: batch, channels (from three sizes up) and spatial sizes."""
+    """Return an input's sizes by name. An input with only two sizes has no channels."""
     if len(shape) > MOST_SIZES:
         raise WorkloadError(
             f"the input {sizes_text(shape)} has {len(shape)} sizes; at most {MOST_SIZES} have names: batch, "

@@ -34,19 +34,19 @@ class ShapeRegime(ABC):
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
-        """Return the shapes that repeat, in order; None if new shapes never end.
+        """Return the shapes of one period, in order. Return None if new shapes never end.
 
         Raises WorkloadError if the rule does not suit `base` (batch, channels, space).
         """
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order of arrival, without end."""
+        """Yield the shapes in order of arrival. A period repeats without end."""
         period = self.period(base)
         assert period is not None, f"{self.name}: without a period it must define `stream`"
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Return the parameters by name; a `multiple` of 1 is left out: older cells lack it."""
+        """Return the parameters by name. Omit a `multiple` of 1, because older cells lack it."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]
@@ -64,10 +64,10 @@ class SpatialRegime(ShapeRegime):
     them five times."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return a shape for each n of `steps`: `base` with its sides smaller by n × `step`.
+        """Return, for each n in `steps`, the shape `base` with its sides reduced by n × `step`.
 
-        A `multiple` rounds `step` up, and the sides of `base` down. Raises WorkloadError if a side
-        would be smaller than `multiple`.
+        Before that, `step` is rounded up to a `multiple`, and the sides of `base` are rounded down.
+        Raises WorkloadError if a side would be smaller than `multiple`.
         """
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:

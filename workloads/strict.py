@@ -1,4 +1,4 @@
-"""Configuration of our pydantic models: types as written, unknown keys refused, numbers finite."""
+"""Configuration of our pydantic models: strict types, no unknown keys, only finite numbers."""
 
 from pydantic import ConfigDict
 

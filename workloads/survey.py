@@ -24,11 +24,11 @@ class Survey:
     no_cuda: str | None = None
     """Why torch finds no GPU, and what to do; None if it finds one."""
     nccl: str | None = None
-    """Version of torch's NCCL; None without it, or with fewer than two GPUs."""
+    """Version of torch's NCCL. None if torch lacks NCCL or finds fewer than two GPUs."""
     peer_access: bool | None = None
-    """Whether the GPUs reach each other's memory; None with fewer than two GPUs."""
+    """Whether the GPUs can access each other's memory. None if there are fewer than two GPUs."""
     compiler: str | None = None
-    """Path of the C++ compiler that torch.compile finds here; None: it finds none."""
+    """Path of the C++ compiler that torch.compile finds. None if it finds no compiler."""
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
@@ -59,7 +59,7 @@ def _nccl_and_peer_access(gpus: int) -> tuple[str | None, bool]:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return facts of each workload or regime; `fault` holds an error's text, for planning."""
+    """Return facts about each workload or regime. If one has an error, `fault` is its text."""
     facts = {}
     for name in names:
         try:
@@ -77,7 +77,7 @@ def _facts(name: str) -> WorkloadFacts:
         return regime_facts(name, imported)
     workload = find_workload(name)
     if not workload.directions:
-        raise WorkloadError(f"workload {name}: no `directions`")
+        raise WorkloadError(f"workload {name} has no `directions`; allowed: one or more")
     return WorkloadFacts(
         directions=workload.directions,
         varies=workload.varies,

@@ -60,7 +60,6 @@ def _no_file(file: Path) -> str:
 
 
 def _is_missing(place: str, error: Exception) -> bool:
-    """Return whether `place` itself, or a package that contains it, was not found."""
     return isinstance(error, ModuleNotFoundError) and f"{place}.".startswith(f"{error.name}.")
 
 
@@ -83,7 +82,7 @@ def _reason(place: str, error: Exception) -> str:
 
 
 def module_of(place: str) -> ModuleType | None:
-    """Return the module that `import_named` made of `place` in this process; None if it made none."""
+    """Return the module that `import_named` imported from `place`, or None if it did not."""
     return sys.modules.get(_file_module(Path(place)) if place.endswith(".py") else place)
 
 
@@ -115,10 +114,11 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def code_hash(references: Iterable[str]) -> str | None:
-    """Hash the code of `references`; None if all of it is torch's, Python's or ours.
+    """Return a hash of the user's code that `references` name, or None if they name no such code.
 
-    The code is the file that defines a name, and all imported modules of the same folder or package. If the package
-    is installed, its version stands for all other modules in it.
+    Torch, Python and this package are not the user's code. The hash covers the file that defines
+    a name, and all imported modules of the file's folder or package. Of an installed package it
+    covers only the defining file and the package's version.
     """
     contents = dict(content for name in references if ":" in name for content in _contents(name))
     return content_hash(contents) if contents else None

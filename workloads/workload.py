@@ -43,23 +43,22 @@ class Context:
     precision: Precision
     """Precision of the cell; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
     layout: str
-    """`contiguous`, `channels_last` or `weights` (channels_last for parameters; inputs stay as they come)."""
+    """`contiguous`, `channels_last`, or `weights` if only parameters are channels_last."""
     direction: str
     """Which of the workload's directions is timed."""
     problem: ConvProblem | None
-    """Sizes of the cell's convolution; None: the cell names no problem."""
+    """Sizes of the cell's convolution. None if the cell names no problem."""
     model: ModelChoice | None = None
     """Arguments, loss and optimiser of a model that is named by its import path."""
     state: State | None = None
-    """What surrounds the step; None: nothing."""
+    """What surrounds the step. None if nothing surrounds it."""
     execution: str = EAGER
     """How the step runs. If the execution compiles, `forward` compiles each model that it calls."""
     distribute: Callable[[torch.nn.Module], torch.nn.Module] | None = None
-    """Wraps a model for one rank of training over several GPUs; None: there is one rank."""
+    """Wraps a model for one rank of training over several GPUs. None if there is only one rank."""
     reference: bool = False
     """Whether to compute in float64, from inputs and weights that were rounded to `precision`."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
-    """Number of calls of `forward`, under the key `forward`."""
     _compiled: dict[Callable[..., Any], Callable[..., Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -81,8 +80,8 @@ class Context:
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
         """Run `function(inputs)` in the cell's autocast and state. Call models only by `forward`.
 
-        `draws`: whether `function` draws random numbers. If so, a state's second run repeats
-        them, and no CUDA graph can hold that run.
+        `draws` says whether `function` draws random numbers. If so, a state that runs it twice
+        repeats the numbers, and no CUDA graph can hold the second run.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -107,7 +106,7 @@ class Context:
         return self._compiled[function]
 
     def check_in_force(self) -> None:
-        """Raise WorkloadError if the state or execution needs `forward`, which never ran."""
+        """Raise WorkloadError if the state or execution needs `forward` but nothing called it."""
         needing = [f"state {self.state.name}"] if self.state and self.state.recomputes else []
         if EXECUTIONS[self.execution].compiles:
             needing.append(f"execution {self.execution}")
@@ -117,14 +116,17 @@ class Context:
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's precision and layout: zeros can be faster."""
+        """Return normal random numbers in the cell's precision and layout.
+
+        Zeros are no substitute, because kernels can be faster on them.
+        """
         import torch
 
         kind = self.precision.torch_dtype()
         return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
     def random_weight(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's precision and in its layout of parameters."""
+        """Return normal random numbers in the cell's precision and the layout of its parameters."""
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
@@ -160,19 +162,19 @@ class TimedStep:
     run: Callable[[Any], Any]
     """Runs the step on an input that `prepare` made; timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
-    """Returns a step's outputs and gradients by name, to compare configs; not timed. A second call returns the same."""
+    """Returns a step's outputs and gradients by name; not timed. Each call returns equal values."""
     accuracy: Callable[[], float] | None = None
     """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Returns the times so far by the step's own clock: milliseconds by name."""
+    """Returns, by name, the milliseconds that the step itself has measured so far."""
     warnings: set[WarningName] = field(default_factory=set)
     """Warnings, added while the step runs."""
     has_parameters: bool = True
-    """False: the model has no parameters. The trial then fails if the step runs no operation."""
+    """Whether the model has parameters. If not, a trial fails if the step runs no operation."""
     capturable: bool = True
-    """False if several threads or a compiler's graphs run the step: no CUDA graph can hold it."""
+    """Whether a CUDA graph can hold the step. Threads or a compiler's graphs in it prevent this."""
     as_written: Callable[[Any], Any] | None = None
-    """Runs the step without compiler or CUDA graph: each operation can be seen. None: use `run`."""
+    """Runs the step without compiler or CUDA graph, to watch its operations. If None, use `run`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +237,7 @@ class Workload:
     recomputes: bool
     build: Callable[[Context], TimedStep]
     is_model: bool = False
-    """Whether this is a model named by its import path: cells give its shape and `ModelChoice`."""
+    """Whether this is a model named by its import path. Cells give its shape and `ModelChoice`."""
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, context: Context) -> TimedStep:
@@ -254,13 +256,14 @@ def workload(
     recomputes: bool = False,
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
 ) -> Callable[[Callable[[Context], TimedStep]], Workload]:
-    """Make a workload of the decorated function, under its name. The function sets a step up and is not timed.
+    """Make a workload of the decorated function, under its name. The function itself is not timed.
 
-    `directions`: names of the parts that can be timed, the first by default. `varies`: sizes that a shape regime
-    may change, `batch` or `space`. `input_shape`: base shape of the regimes; None: the problem's input.
-    `batches`: least number of different inputs in the loop. `recomputes`: the forward pass goes through
-    `Context.forward`, so that a state may run it again. `pay_one_time_costs`: runs an unrelated step first, so
-    that the first call of a shape does not pay for loading libraries.
+    `directions` names the parts that can be timed. The first is the default. `varies` says which
+    sizes a shape regime may change: `batch`, `space` or both. `input_shape` is the base shape of
+    the regimes. If it is None, the problem gives the shape. `batches` is the least number of
+    different inputs in the loop. `recomputes` says that the forward pass goes through
+    `Context.forward`, so that a state can run it again. `pay_one_time_costs` runs an unrelated
+    step first, so that the first call of a shape does not pay for loading libraries.
     """
     return lambda build: Workload(
         name=build.__name__,

@@ -1,4 +1,4 @@
-"""Answer: what a command or a night found, as one value. Every other file in this folder declares one output format."""
+"""Answer, the result of a command or a night. Each other file here declares an output format."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,20 +39,20 @@ class Verbatim(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of an answer, shown in this order: items, notes, the table `rows` below `head`."""
+    """A part of an answer. It shows the items first, then the notes, then `rows` below `head`."""
 
     title: str = ""
     role: str = ""
     """Name of the section's colour in the palette."""
     items: Sequence[Sequence[str]] = ()
-    """Items, each a first line and further lines that explain it."""
+    """Items. The first line of an item states a fact, further lines explain it."""
     notes: Sequence[Sequence[str]] = ()
     """Paragraphs, each a list of texts to be joined by spaces."""
     head: Sequence[str] = ()
     """Column titles. If empty, a row is a label and a text; an empty label continues the row above."""
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
-    """Whether the section is for readers who want more."""
+    """Whether the section has details that most readers can skip."""
 
     @classmethod
     def of(cls, columns: "Sequence[MarkedColumn]") -> Self:
@@ -66,7 +66,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A test case for a CI server; `result` is failure, error, skipped, or empty if it passed."""
+    """A test case for a CI server. `result` is failure, error, skipped, or empty after success."""
 
     of: str
     name: str
@@ -77,7 +77,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """A metric for a monitor: numbers with one meaning, each with its own labels."""
+    """A metric for a monitor. Its samples are numbers with one meaning; each sample has labels."""
 
     name: str
     meaning: str
@@ -93,21 +93,20 @@ class Answer:
     state: State
     headline: str
     paste: Sequence[str] = ()
-    """Lines of code to paste."""
     sections: Sequence[Section] = ()
     commands: Sequence[tuple[str, str]] = ()
-    """Commands to type next: for each its purpose, then the command."""
+    """Next commands for the user, as pairs of a purpose and a command."""
     values: Mapping[str, object] = field(default_factory=dict)
     """Further keys and values for the JSON format."""
     cases: Sequence[Case] = ()
-    """Test cases for a CI server; if empty, the answer itself is the only case."""
+    """Test cases for a CI server. If there are none, the answer itself is the only case."""
     families: Sequence[Family] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of each metric and the exit code; if empty, only `model`: the subject."""
+    """Labels of every metric. If there are none, the only label is `model` with the subject."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Text of each further file to write, by its path."""
+    """Further files to write. The key is the path, the value is the text."""
     ended: int | None = None
-    """Exit code that replaces the state's; None keeps the state's."""
+    """Exit code. If it is None, `state` sets the exit code."""
 
     @property
     def code(self) -> int:

@@ -1,6 +1,6 @@
 """An answer as Markdown, for the summary of a CI step or a pull request.
 
-Users chose the names, so each is put in a code span, where no text becomes markup, link or mention.
+Users choose names. Each name is in a code span, so that it becomes no markup, link or mention.
 """
 
 import re

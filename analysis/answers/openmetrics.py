@@ -1,6 +1,6 @@
-"""An answer as OpenMetrics, for Prometheus and Grafana: node_exporter's textfile collector reads the file.
+"""An answer as OpenMetrics, for Prometheus, Grafana and node_exporter's textfile collector.
 
-That collector reads Prometheus' older format; without timestamps and `# UNIT` a file is valid in both formats.
+That collector reads an older format. Without timestamps and `# UNIT`, a file is valid in both.
 https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 

@@ -69,9 +69,10 @@ class Comparison:
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """Names of a user's workloads that have different code on sides A and B in the same cell."""
+    """Names of user workloads whose code in a cell differs between side A and side B."""
     slowest: tuple[str, str, bool] | None
-    """The cell that side B slowed down most: its suite, its cell_id, whether benchmark was on."""
+    """Suite and cell_id of the cell that side B slowed down most, and whether benchmark was on.
+    None if side B slowed down no cell."""
 
     @property
     def differences(self) -> dict[str, str]:
@@ -94,8 +95,8 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Software parts with several versions on a side. For each: the last version that both
-        sides have. If the sides share no version: the last version of each side."""
+        """Last common version of each software part that has several versions on a side. If no
+        version is common, the last version of each side is given."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -113,9 +114,10 @@ class Comparison:
 def compare(
     database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
 ) -> Comparison:
-    """Compare two sides. Raise QueryError if a name is unknown or ambiguous, or if the sides share trials.
+    """Compare two sides.
 
-    `where`: conditions COLUMN=VALUE on the records; if several are on one column, one must hold.
+    Raise QueryError if a name is unknown or ambiguous, or if the sides share trials. `where`:
+    conditions COLUMN=VALUE on the records. If several are on one column, one has to hold.
     """
     ask = _asking(database, where)
     names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]
@@ -127,7 +129,7 @@ def compare(
     (in_both,) = ask(IN_BOTH, values)["trials"].to_pylist()
     if in_both:
         raise QueryError(
-            f"{in_both} trials belong both to {first} and to {second}: name two sides that share none"
+            f"{in_both} trials belong both to {first} and to {second}: name two disjoint sides"
         )
     rows = ask(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
@@ -160,7 +162,8 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
         stored = database.query(f"select distinct {text} as value from records order by all")
         there = {part_text(column, name): name for name in stored["value"].to_pylist()}
         if value not in there:
-            raise QueryError(f"--where {condition}: records have {some(list(there), MOST_VALUES)}")
+            known = some(list(there), MOST_VALUES)
+            raise QueryError(f"--where {condition}: found no such value, records have {known}")
         wanted.setdefault(text, []).append(literal(there[value]))
     only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
     head = f"with records as not materialized (from main.records where {' and '.join(only)})"
@@ -168,8 +171,8 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 
 def find_side(text: str, names: list[NamedSide]) -> NamedSide:
-    """Return the side that `2.11.0`, `H200`, `2026-11-21` or `torch=2.11.0` means. A full match wins
-    over a partial match, and a GPU over sweeps named after it."""
+    """Return the side that a text such as `2.11.0`, `H200` or `torch=2.11.0` names. A full match
+    wins over a partial match. A GPU wins over sweeps whose names contain the GPU's name."""
     kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
         raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")

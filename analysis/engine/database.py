@@ -97,7 +97,7 @@ class Database:
 
     @property
     def torn_files(self) -> tuple[str, ...]:
-        """Return the damaged files, which answers leave out; callers report them."""
+        """Damaged files, whose rows no answer has. The caller has to report these files."""
         return self._snapshot.torn
 
     @property
@@ -114,9 +114,9 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self, asked: str = "") -> None:
-        """Copy the rows if there are at most HELD_ROWS. Columns in UNHELD become null.
+        """Copy the rows into a table if there are at most HELD_ROWS. Columns in UNHELD become null.
 
-        `asked`: the SQL of the next questions; columns that the SQL does not name become null, too.
+        `asked`: SQL of the next questions. If given, columns that it does not name become null.
         """
 
         def copy() -> None:
@@ -135,7 +135,7 @@ class Database:
 
     @contextmanager
     def pairs_held(self, **contrast: Value) -> Iterator[None]:
-        """Copy the pairs of a contrast for all questions about it in the `with` block."""
+        """Copy the pairs of a contrast into a table, which questions in the `with` block read."""
 
         def copy() -> None:
             self._show_records()
@@ -183,7 +183,7 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """Run `ask` in another thread: else Ctrl-C would wait until the SQL statement has ended."""
+        """Run `ask` in another thread, so that Ctrl-C can interrupt a running SQL statement."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
@@ -209,11 +209,11 @@ class Database:
         return any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view `records`, one row for each trial, even if several rows are stored.
+        """Make the view `records`. It has one row for each trial, even if a trial is stored twice.
 
-        A small store is copied into a table: else each mention of `records` reads the files again,
-        and planning takes longer than answering. If all rows are in local part files, the next
-        Database over the same files uses the table again.
+        A small store is copied into a table. Without the copy, each mention of `records` would read
+        the files again, and planning would take longer than answering. If all rows are in local
+        part files, the next Database over the same files uses the table again.
         """
         if self._is_shown:
             return
@@ -251,7 +251,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros while view `records` is empty: DuckDB plans it at each mention in a macro."""
+        """Make macros over an empty view `records`, because DuckDB plans the view in each macro."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -261,7 +261,7 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the rows. It leaves out an empty table, to save planning time."""
+        """Return a SELECT of the stored rows. To save planning time, it reads no empty table."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -303,7 +303,6 @@ class _Instance:
     def __init__(
         self, threads: int | None = None, file: str = ":memory:", rows: int | None = None
     ) -> None:
-        """Connect. `threads`: None for one per core. `rows`: number of rows to query, if known."""
         self._spill = ExitStack()
         folder = ""  # empty if no folder can be made: then nothing spills
         with suppress(OSError):
@@ -353,7 +352,7 @@ def close_idle() -> None:
 
 
 def _part_files(snapshot: Snapshot) -> Files | None:
-    """Return what identifies the part files; None if one is remote or if there are loose rows."""
+    """Return what identifies the part files. Return None if a file is remote or a row is loose."""
     if snapshot.loose.num_rows:
         return None
     try:
@@ -364,13 +363,13 @@ def _part_files(snapshot: Snapshot) -> Files | None:
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether planning takes most of the time, so that one thread is best."""
+    """Return whether planning takes most of a question's time. One thread is then fastest."""
     return snapshot.rows <= FEW_ROWS
 
 
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
-    """Yield a database of the rows that are stored now, of one sweep or of all."""
+    """Yield a database of the rows that are stored now. `sweep_id` limits it to one sweep."""
     snapshot = store.snapshot(sweep_id)
     is_small = _is_small(snapshot)
     instance = _small_instance() if is_small else _Instance(rows=snapshot.rows)
@@ -385,7 +384,7 @@ def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Databa
 
 
 def export(store: Stored, file: Path) -> tuple[str, ...]:
-    """Write `records` and the questions to a database for plain DuckDB; return damaged files, which are left out."""
+    """Write `records` and the questions to a file for plain DuckDB. Return the damaged files."""
     instance = _Instance(file=str(file))
     try:
         database = Database(instance, store, None, store.snapshot())
@@ -403,6 +402,6 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """Return the memory above which DuckDB spills; more would disturb running trials."""
+    """Return DuckDB's memory limit. Above it DuckDB spills; more memory might disturb trials."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"

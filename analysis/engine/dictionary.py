@@ -1,5 +1,5 @@
-"""Explains an answer's columns. The first of these that has a column counts: the question's head,
-SHARED, `records`, ENDS, and SIDES, which leads to another side's column."""
+"""Explains an answer's columns. It looks for a column in the question's head, SHARED and `records`,
+then looks up the column's ending in ENDS. SIDES leads to the column of another side."""
 
 import re
 from tempfile import TemporaryDirectory
@@ -72,7 +72,7 @@ SHARED = {
     "last_ended_at": "when the last trial ended, UTC",
 }
 SIDES = {"candidate": ("baseline", None), "on": ("off", "with on"), "frozen": ("off", "frozen")}
-"""By side: the side whose meanings it copies; if not None, a text that replaces each meaning."""
+"""For each side, another side whose meanings it takes over. A text replaces them if it is given."""
 ENDS = {"low": "lower", "high": "upper"}
 
 

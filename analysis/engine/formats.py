@@ -1,4 +1,4 @@
-"""A question's answer for other programs. In CSV and Markdown, nested values are JSON; null is empty."""
+"""Formats a question's answer. In CSV and Markdown, nested values are JSON and null is empty."""
 
 import csv
 import io
@@ -50,7 +50,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Return rows whose values `json_value` has made."""
+    """Return the rows. `json_value` converts each value."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
@@ -60,8 +60,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values. If Python cannot hold a value, such as a date in the year 290000,
-    return all as text."""
+    """Return a column's values. If Python cannot hold one of them, return all as text."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
@@ -72,7 +71,6 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return unique names: a, then a_1 for a second column a."""
     found: list[str] = []
     for name in names:
         free = (each for number in count(1) if (each := f"{name}_{number}") not in (*names, *found))
@@ -88,7 +86,6 @@ def _csv_cell(value: object) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """Put an apostrophe before text that a spreadsheet would take for a formula."""
     return f"'{text}" if FORMULA.match(text) else text
 
 
@@ -107,14 +104,14 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def escaped(cell: str) -> str:
-    """Return a cell for Markdown: nothing in it is markup, a link, an image or a mention."""
+    """Escape a cell for Markdown, so that no text becomes markup, a link, an image or a mention."""
     text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
     return unlinked(marked).replace("\n", "<br>")
 
 
 def unlinked(text: str) -> str:
-    """Return Markdown in which no address becomes a link and no `@name` a mention."""
+    """Change Markdown so that no address becomes a link and no `@name` becomes a mention."""
     return re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", text)
 
 

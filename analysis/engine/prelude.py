@@ -1,4 +1,4 @@
-"""The SQL with which plain DuckDB gets the view `records` of a store and the questions as macros."""
+"""SQL that gives plain DuckDB the view `records` of a store, and the questions as macros."""
 
 import json
 import re
@@ -64,9 +64,8 @@ HTTPFS_HINT = """\
 
 
 def prelude_sql(store: Stored) -> str:
-    """Return SQL that plain DuckDB runs before a question. It makes macros over an empty table:
-    over all rows, that would take five times as long.
-    """
+    """Return SQL that plain DuckDB runs before a question. It makes the macros over an empty table,
+    because making them over all rows takes five times as long."""
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
     rows = "\nunion all by name\n".join([_no_rows(), *stored])
@@ -86,7 +85,7 @@ def macros() -> str:
 
 
 def _reported_cases() -> str:
-    """Return a macro of reported_cases.json, which `make docs` writes from workloads/field."""
+    """Return a macro with the rows of reported_cases.json, a file that `make docs` writes."""
     rows = json.loads((ANALYSIS / "reported_cases.json").read_text("utf-8"))
     values = ",\n".join(f"    ({', '.join(map(literal, row.values()))})" for row in rows)
     return (
@@ -122,7 +121,7 @@ def each_macro() -> Mapping[str, str]:
 
 
 def _no_rows() -> str:
-    """Return a SELECT of no rows, which gives a type to each column, even if no file has it."""
+    """Return a SELECT without rows. It gives each column a type, even if no file has the column."""
     columns = ",\n".join(
         f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )
@@ -130,7 +129,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return a SELECT, if the store has rows. It lists the files if a pattern would match more."""
+    """Return a SELECT if the store has rows. It names each file if a pattern matches too many."""
     paths, torn = store.files(), store.torn_files()
     whole = [path for path in paths if path not in torn]
     if not whole:

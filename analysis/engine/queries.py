@@ -1,16 +1,16 @@
-"""The named questions, each a .sql file below sql/ or a table of a .toml file. A question's head has:
+"""The named questions, in .sql files below sql/ or tables of .toml files. A question's head has:
 
 -- the question in plain words?
--- $name TYPE = default: meaning, for each parameter of its own; SHARED has the others
+-- $name TYPE = default: meaning, for each parameter that SHARED does not declare
 -- terminal: the columns that a terminal shows, as marked.py reads them
 -- none: why an answer may have no rows
 --
 -- what a row is, what a verdict means, and which page of the docs explains more
 --
--- column: meaning, for each column of its own; a second line of a meaning begins with five spaces
+-- column: meaning, for a column of this question only; five spaces begin a meaning's second line
 -- column, column: meaning of each
 
-or, where the SQL has the column at the end of a line:  as column, -- meaning
+A column at the end of an SQL line may be explained there instead:  as column, -- meaning
 """
 
 from __future__ import annotations
@@ -85,7 +85,6 @@ class QueryParameter:
 
     name: str
     type: str
-    """Its SQL type: TEXT, DOUBLE, BIGINT or BOOLEAN."""
     default: Value
     meaning: str
 
@@ -107,7 +106,7 @@ class NamedQuery:
     columns: Mapping[str, str]
     """The meaning of each column that the SQL's comments explain."""
     terminal: tuple[str, ...] = ()
-    """Columns that a terminal shows, with the marks that marked.py reads; empty for all columns."""
+    """Columns that a terminal shows, with marks for marked.py. If empty, it shows all columns."""
     none: str | None = None
     """Reason for which the answer may have no rows."""
 
@@ -125,13 +124,13 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Return what `values` does, with the given values parsed from text."""
+        """Parse the given texts, then return the same as `values`."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
 
     def prepared(self, given: Mapping[str, Value]) -> str:
-        """Return the question as PREPARE and EXECUTE, for plain DuckDB after `prelude_sql`."""
+        """Return PREPARE and EXECUTE statements for plain DuckDB, which has run `prelude_sql`."""
         values = [f"{name} := {literal(value)}" for name, value in self.values(given).items()]
         execute = f"EXECUTE q({', '.join(values)});" if values else "EXECUTE q;"
         return f"PREPARE q AS\n{self.sql.rstrip().rstrip(';')};\n{execute}\n"
@@ -149,8 +148,8 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL in sql/'s subfolders by name. A .toml file has a template, `text`, and tables
-    that each fill it in."""
+    """Return the SQL of the questions in sql/'s subfolders by name. In a .toml file, `text` is a
+    template that each table fills in."""
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
@@ -166,7 +165,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a question, bundled or in `own`. Raises QueryError, with all names, if unknown."""
+    """Return a question, bundled or from `own`. Raise QueryError with all names if unknown."""
     names = query_names()
     if name in names:
         return parse_query(name, (ANALYSIS / "sql" / f"{name}.sql").read_text())
@@ -182,9 +181,9 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by question name; of equal names, only the first file.
+    """Return a user's `.sql` files by question name. If a name occurs twice, the first file wins.
 
-    Files named like bundled questions are left out; their paths can still be asked.
+    A file with the name of a bundled question is left out. Users can still run it by its path.
     """
     found: dict[str, Path] = {}
     for folder in folders:

@@ -1,8 +1,8 @@
 """A config's settings as text, and a config's name.
 
 A setting is a column of `records` that workloads/records/row.py marks as a setting; no other list
-exists. Settings are compared as text, so the text is unambiguous: all but plain words are quoted.
-SQL computes the same text (`text_of`).
+exists. Settings are compared as text. To keep this text unambiguous, everything but plain words is
+quoted. SQL computes the same text (`text_of`).
 """
 
 import re
@@ -98,10 +98,10 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a SELECT of `rows`; an axis or setting that old rows lack has its usual value.
+    """Return a SELECT of `rows` with the usual value where old rows lack an axis or setting.
 
-    It adds `config`, a struct of all settings; `settings`, the config's name; and `config_hash`. Names of bundled
-    networks lose their prefix.
+    It adds `config` (a struct of all settings), `settings` (the config's name) and `config_hash`.
+    It drops the prefix from the names of bundled networks.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -117,7 +117,6 @@ def with_config(rows: str) -> str:
 
 
 def config_name_sql() -> str:
-    """Return SQL that computes `config_name` of a row of `records`."""
     usual = usual_texts() | {ALWAYS_SAID: ""}
     texts = {setting_name(c): f"coalesce({text_of(c, _type_of(c))}, 'null')" for c in settings()}
     texts = {ALWAYS_SAID: texts[ALWAYS_SAID]} | texts
@@ -153,7 +152,6 @@ def _usual(name: str, mark: Axis | Setting) -> str:
 
 
 def _filled(name: str, mark: Axis | Setting) -> str:
-    """Return SQL for a column's value. It sorts maps, and fills nulls that the schema forbids."""
     is_map = pa.types.is_map(_type_of(name))
     value = f"map_from_entries(list_sort(map_entries({name})))" if is_map else name
     is_nullable = arrow_schema().field(name).nullable

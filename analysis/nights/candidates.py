@@ -1,4 +1,4 @@
-"""Finds tonight's candidates, from the screen and from open findings. Fresh trials judge them."""
+"""Finds tonight's candidates in the screen and in open findings. Fresh trials then judge them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +66,7 @@ class Candidate:
     series: Series
     direction: Direction
     since: int
-    """Index, in the series' points, of the first night that shows the change."""
+    """Index of the first night that shows the change, in the series' points."""
     screening: Screening
     is_seen: bool
     """Whether tonight's screen shows the change; False for an older alert that is not mended yet."""
@@ -75,7 +75,7 @@ class Candidate:
     left_out: frozenset[int]
     """Indices of the series' points that no night is compared with."""
     alert: Finding | None = None
-    """Last night's alert of the series, if the change has grown since."""
+    """Last night's alert of the series, if its change has grown. Otherwise None."""
 
     @property
     def key(self) -> SeriesKey:
@@ -83,8 +83,8 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether fresh trials measure the change: it is seen tonight, no gain and not `is_news`. If
-        known, it must be a `Category`'s, and its finding waiting."""
+        """Whether fresh trials measure the change. Tonight must show it, and it is neither gain nor
+        news. An earlier finding must be waiting and about a word."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -102,8 +102,8 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. Waiting and refuted findings count as new on new software's first night.
-    Refuted findings of a `Category` without `is_drawn` do so every night."""
+    """Screen each series. On the first night of new software, forget waiting and refuted findings.
+    On every night, forget refuted findings of a `Category` without `is_drawn`."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -141,8 +141,8 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Drop other machines' nights from a CPU-bound loop's wall times: hosts differ by several
-    percent. Nights with the same host name or the same GPU are of one machine."""
+    """Drop other machines' values from a CPU-bound loop's wall times, as hosts differ by several
+    percent. Two nights ran on one machine if their host names or their GPUs are equal."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -165,7 +165,6 @@ def _screened(
     is_new: bool,
     is_pinned: bool,
 ) -> tuple[Screening, Series]:
-    """Return the screening, and the series with the fields that screening fills."""
     metric, numbers, step = METRIC_OF[series.key.metric], series.numbers, None
     if isinstance(metric, Amount):
         screening = screen(numbers, metric, left_out, is_pinned=is_pinned, is_new=is_new)
@@ -220,7 +219,8 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the index of the first night past `alert.ratio_high`; None if it is not confirmed."""
+    """Return the index of the first night on which an alert has grown. Return None if no change
+    beyond `alert.ratio_high` is confirmed."""
     metric, own, reported = METRIC_OF[series.key.metric], series.numbers[since:], alert.ratio_high
     if not isinstance(metric, Amount) or not isinstance(alert.before, float) or reported is None:
         return None
@@ -233,8 +233,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Move `since` to the first night of later software, if until then the values are nearer to
-    `before` than to the values from then on. Return the index."""
+    """Return `since`, or the first night of later software. That night counts if the values until
+    then are nearer to `before` than to the values from then on."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -248,20 +248,20 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """What differs between two softwares; None if one ran alone, or a word has another cause."""
+    """Differences between the softwares. None if one ran alone or if a word has another cause."""
     wall: Confirmation | None = None
-    """For device times, the judgement of wall times by the same pairs."""
+    """For a device time, the judgement of the wall times in the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Fresh trials of new candidates, under the night's software and any last good software."""
+    """Fresh trials of new candidates, with the night's software and any last good software."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
     pairs: Sequence[Row]
     softwares: Mapping[str | None, Row]
-    """Versions and commit of each software, by its name; None names the night's own."""
+    """Versions and commit of each software, by its name. The key None is the night's software."""
 
     def differences(self) -> tuple[Change, ...] | None:
         own = self.softwares.get(None)
@@ -271,7 +271,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials; numbers need two softwares, words do not.
+        """Judge candidates by fresh trials. A number needs two softwares, a word does not.
 
         `is_cut`: whether time ran out, so that trials may be missing.
         """
@@ -303,7 +303,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a Category's word. Software is the cause if the last good one kept the old word."""
+        """Judge a word. If the last good software has the old word, software is the cause."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
@@ -331,7 +331,7 @@ class FreshTrials:
         return {block for block, _ in good & own}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """Return each process's word; for the metric `sign`, the verdict over all processes."""
+        """Return each process's word or, for the metric `sign`, the verdict over all processes."""
         rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
         if key.metric == MISSING.name:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]

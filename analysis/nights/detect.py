@@ -1,23 +1,28 @@
-"""The detector of a night: which series changed, and whether the change is confirmed. In the order of this file:
+"""The detector of a night. It says which series changed, and whether the change is confirmed.
+In the order of this file:
 
-1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie too far from the median of
-   the nights before. This is a control chart with a two-of-three run rule (Western Electric, Statistical Quality
-   Control Handbook, 1956) on median and median absolute deviation (Hampel 1974): odd nights hardly move them. With new
-   software (for times: with new kernels) tonight alone suffices, if it is far beyond every night before.
-   The screen should miss little and may err: only confirmed candidates are reported.
-2. **Screen words**, values of a Category. A word is a candidate if rare among the nights before. The chance of
-   a new word is about the share of words seen once (Good 1953); if high, a search's words are no candidates.
-3. **Confirm by fresh pairs** (`confirm`): two softwares take turns, so that what the night does to both cancels.
-   The pairs' log ratios get one-sided t tests against the least effect, after 6, 12, 24 and 48 pairs. Each look may
-   spend a share of the error, as in group-sequential tests (Lan and DeMets 1983). Pairs with the same kernels on both
-   sides are also tested apart: times differ more between kernels than between softwares.
-4. **Confirm by nights** (`confirm_by_nights`) what pairs cannot show: changes of the machine, and changes without a
-   second environment. A night's fresh replicates count in its value. The mean of the nights since
-   the change, with odd nights cut to a limit (winsorised, as by Huber 1964), is tested by a robust
-   deviation: of the month before, and of the first month.
+1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie too far
+   from the median of the nights before. This is a control chart with a two-of-three run rule
+   (Western Electric, Statistical Quality Control Handbook, 1956). It uses the median and the median
+   absolute deviation (Hampel 1974), which outliers hardly move. On the first night of new software
+   (for times: of new kernels) that night is enough if it is far beyond every night before.
+   The screen should miss few changes. It may err, as only confirmed candidates are reported.
+2. **Screen words**, the values of a Category. A word is a candidate if it was rare on the nights
+   before. The chance of a new word is about the share of words seen once (Good 1953). If that share
+   is high, no word of a search is a candidate.
+3. **Confirm by fresh pairs** (`confirm`). Two softwares take turns, so that the night affects both
+   alike. After 6, 12, 24 and 48 pairs, one-sided t tests compare their log ratios with the least
+   effect. Each look spends a share of the error, as in group-sequential tests (Lan and DeMets
+   1983). Pairs with equal kernels are also tested separately, because times differ more between
+   kernels than between softwares.
+4. **Confirm by nights** (`confirm_by_nights`). This judges what pairs cannot show: changes of the
+   machine, and changes without a second environment. Fresh replicates count in a night's value.
+   The test uses the mean of the nights since the change. Odd nights are cut to a limit (winsorised,
+   Huber 1964). The noise is a robust deviation of the month before, and of the first month.
 
-settle.py makes findings of these judgements. Numbers are compared as logarithms: 5% more is as much at any level.
-An array has one series in each row, its nights along the last axis; NaN is a night that does not count.
+settle.py makes findings of these judgements. Numbers are compared as logarithms, so that 5% more is
+equally far at any level. An array has one series in each row and its nights along the last axis.
+NaN marks a night that does not count.
 """
 
 from collections import Counter
@@ -79,8 +84,8 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return three pasts: the last month, the last LATELY nights, and the first month, against
-    which a slow creep shows. If pinned, return only the first month."""
+    """Return what the nights are compared with: the last month, the last LATELY nights, and the
+    first month, which shows a slow creep. If `is_pinned`, return only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(earlier, is_pinned=is_pinned)]
     if not is_pinned:
@@ -104,7 +109,8 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return each series' first suspect night or NO_CANDIDATE, and which past shows that night."""
+    """Return each series' first suspect night, and the index of the Past that shows this night. The
+    night is NO_CANDIDATE if a series has no suspect run."""
     compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -117,7 +123,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return each series' first night of a bad run up to tonight. One fine night ends no run."""
+    """Return the first night of each suspect run up to tonight. A single fine night ends no run."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -137,10 +143,10 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge tonight's value. `values`: a value or None for each night, the last for tonight.
+    """Judge tonight's value, the last in `values`, which has a value or None for each night.
 
-    `left_out`: indices of nights not to compare with; `is_new`: whether tonight is the first night of new
-    software (for times: of new kernels).
+    `left_out`: indices of nights that tonight is not compared with. `is_new`: whether tonight is
+    the first night of new software (for times: of new kernels).
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -181,12 +187,12 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's word, as `screen` judges a number. A change needs an unusual word on one of
-    the two nights before, too, unless `metric.at_once`.
+    """Judge tonight's word, as `screen` judges a number. A change needs unusual words tonight and
+    on one of the two nights before. If `metric.at_once`, tonight is enough.
 
-    `softwares`: the software of each night. With `metric.is_news`, the first word of the newest
-    software counts as usual. With `metric.is_drawn`, no word is a change if one software had two
-    words, or if there are fewer than LATELY earlier nights.
+    `softwares`: the software of each night. If `metric.is_news`, the first word of the newest
+    software counts as usual. If `metric.is_drawn`, no word is a change in two cases: one software
+    had two words, or there are fewer than LATELY earlier nights.
     """
     words = [
         (place, value)
@@ -261,7 +267,7 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """The judgement of each series; a series neither confirmed nor refuted needs more pairs or nights."""
+    """Judgement of each series. Unless it is confirmed or refuted, a series needs more data."""
 
     is_confirmed: Mask
     is_refuted: Mask
@@ -287,8 +293,8 @@ def confirm(
 ) -> Confirmation:
     """Judge fresh pairs of two softwares by log(current / last good), one value for each block.
 
-    Call it after 6, 12, 24 and 48 pairs, see `more_blocks`; other looks would add wrong answers.
-    `are_alike`: which pairs have equal kernels. If such pairs alone confirm, return their ratio.
+    Call it after 6, 12, 24 and 48 pairs (`more_blocks`). Other looks would add wrong answers.
+    `are_alike`: which pairs have equal kernels. If these pairs alone confirm, return their ratio.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -302,9 +308,9 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge log ratios of pairs, two or more along the last axis.
+    """Judge log ratios of two or more pairs, which lie along the last axis.
 
-    `looked_at`: number of all pairs measured, if `ratios` has only some of them.
+    `looked_at`: number of all measured pairs, if `ratios` has only some of them.
     """
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
@@ -327,9 +333,9 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change by the month before it or, if pinned, by the first month.
+    """Judge the nights since a change against the month before it or, if pinned, the first month.
 
-    Judge FEWEST_NIGHTS or more by both months. `values`, `left_out`: as in `screen`.
+    Judge FEWEST_NIGHTS or more nights against both months. `values`, `left_out`: as in `screen`.
     """
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
@@ -346,12 +352,12 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge the nights since a change by two or more nights before the change.
+    """Judge the nights since a change against two or more nights before it. Both arrays are
+    logarithms with nights along the last axis; `since` has no NaN.
 
-    Both are logs with nights along the last axis; `since` has no NaN.
-
-    The null hypothesis is no change: a test against the least effect would need a month to confirm 5% at 2% noise.
-    Still, the median night must show the least effect; a single night must be far off.
+    The null hypothesis is no change, because a test against the least effect would need a month to
+    confirm 5% at 2% noise. The median night must show the least effect, and a single night must be
+    far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -375,8 +381,8 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the change, as a share, that MOST_NIGHTS nights confirm with an even chance; None if fewer than
-    two nights count. It is NIGHTS_Z standard errors, or the least effect if larger."""
+    """Return the smallest change, as a share, that MOST_NIGHTS nights confirm in half of all cases.
+    Return at least the least effect, or None if fewer than two nights count."""
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
     before = _month(earlier, is_pinned=is_pinned)
@@ -389,7 +395,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge fresh words: confirmed if most differ from `before`; if `is_strict`, one is enough."""
+    """Judge fresh words. Most must differ from `before`; if `is_strict`, one word is enough."""
     different = sum(word != before for word in fresh)
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):

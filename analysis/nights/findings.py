@@ -1,7 +1,7 @@
-"""Remembers findings from night to night: without that, a change that nobody mended would become usual.
+"""Remembers findings from night to night. Otherwise an unmended change would become usual.
 
-If most series of one GPU change by a similar ratio, one finding stands for all of them: the cause is the GPU,
-its host, or a part that these series share.
+If most series on one GPU change by a similar ratio, one shared finding replaces their findings. The
+cause is then the GPU, its host, or a part that these series share.
 """
 
 from bisect import bisect
@@ -40,13 +40,13 @@ NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night and members of its shared findings; no news, nothing
-    accepted."""
+    """Findings of the last measured night, without news and accepted changes. Members replace their
+    shared finding."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    """For each series, the newest acceptance among those that hold tonight."""
+    """The newest acceptance of each series, if it applies tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the last measured night; not of a shared alert's members."""
+    """The series_id of each alert of the last measured night. A shared alert counts as one."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
@@ -60,7 +60,7 @@ class Memory:
         )
 
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
-        """Return `left_out` for tomorrow."""
+        """Return the spans of `left_out` for tomorrow night."""
         alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
         judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
         over = {name: entry for name, entry in judged.items() if name not in alerts}
@@ -73,8 +73,8 @@ class Memory:
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """Return tonight's memory. `before`: the last night that measured something; `accepted`: all
-    acceptances so far, oldest first."""
+    """Return tonight's memory. `before`: outcome of the last night that measured something.
+    `accepted`: all acceptances so far, oldest first."""
     tonight = history.tonight
     holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
     if before is None:
@@ -103,7 +103,7 @@ def remembered(
 
 
 def _ended(span: LeftOut, series: Series | None) -> LeftOut:
-    """Return the span with `until` set; unchanged if `until` was set or `series` is None."""
+    """Return the span with an end, if it has none and `series` is given."""
     if span.until is not None or series is None:
         return span
     nights = [point.date for point in series.points if point.value is not None]
@@ -117,10 +117,10 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, and the members: findings replaced by a shared finding.
+    """Return the findings to report, and the members that a shared finding replaces.
 
-    `command`: measures all series again; `alerted`: series_id of last night's alerts.
-    If too few members are confirmed, the shared finding waits, without the `alerted` findings.
+    `command`: command that measures all series again. `alerted`: series_id of last night's alerts.
+    If too few members are confirmed, the shared finding waits and replaces no `alerted` finding.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
@@ -149,9 +149,9 @@ def share(
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
     """Return which findings began near night number `most`, the commonest start.
 
-    `since`: the number of each finding's first night; `is_alone`: which findings were single
-    alerts: they must begin at most NIGHTS_APART away; `may_creep`: whether the others may begin
-    one after another, over many nights.
+    `since`: number of each finding's first night. `is_alone`: which findings were single alerts
+    last night; a single alert must begin at most NIGHTS_APART away. `may_creep`: whether other
+    findings may begin one after another, over many nights.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -179,7 +179,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members, or one that was in last night's shared alert, are confirmed."""
+    """Return whether most members are confirmed, or one that was in last night's shared alert."""
     confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
 
@@ -195,10 +195,10 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the shared finding's key, which names the last machine with the change.
+    """Return the key of a shared finding for `finding`. It names the last machine with the change.
 
-    None if `finding` cannot be shared: not about a time, refuted, not judged tonight, or without a
-    known machine.
+    Return None if `finding` is not about a time, is refuted, or is not judged tonight. Return None,
+    too, if its machine is unknown.
     """
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
@@ -213,7 +213,7 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether the finding was shared, but a recent night lacks its change."""
+    """Return whether the finding was shared and a recent night does not show its change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
@@ -241,7 +241,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return each metric's findings of similar ratio, if most of its series have such findings."""
+    """Return the findings of similar ratio, of metrics in which most series have such a finding."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -19,7 +19,7 @@ from cudnn_sweep.analysis.store.store import Store
 
 Row: TypeAlias = dict[str, Any]
 ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
-"""Rows of each (cell_id, settings, metric), by the sweep_id of the row's night."""
+"""Rows of each (cell_id, settings, metric), by the night's sweep_id."""
 
 SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
 WORKLOAD = "workload"  # counts as software, too, if the workload is a user's own
@@ -76,7 +76,7 @@ class Night:
     softwares: Mapping[str, str]
     """For each env_hash, the software_hash of most of the night's trials."""
     parts: Mapping[str, str]
-    """For each name in SOFTWARE_AND_COMMIT, HARDWARE and MACHINE, the values of all nodes."""
+    """Values of each software, hardware and machine part. Commas separate different values."""
     in_turns: bool = False
     """Whether a block's processes took turns. Only nights of the same kind are compared."""
 
@@ -86,7 +86,7 @@ class Night:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole plan is recorded; then a series without a record has left the suite."""
+        """Whether the whole plan is recorded. A missing series has then left the suite."""
         return self.recorded >= self.planned
 
 
@@ -99,11 +99,10 @@ class History:
     is_pinned: bool = False
     """Whether the first night is a pinned baseline; nights are then compared with the first month."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """The workload_hash by (sweep_id of a night, env_hash, cell_id), for workloads of the user's own."""
+    """Hash of a user's own workload, by (sweep_id of the night, env_hash, cell_id)."""
     machines: tuple[Machine, ...] = ()
-    """The machines that tonight ran on."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """For each cell_id, the first line of the message of tonight's last failed trial."""
+    """First line of the error of each cell's last failed trial tonight, by cell_id."""
     gpu_hours: float | None = None
 
     @property
@@ -119,7 +118,7 @@ class History:
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return workload_hash as last known before comparable night `at`, and on night `at`."""
+        """Return the workload's last known hash before night `at`, and its hash on that night."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -127,7 +126,7 @@ class History:
         return next((code for code in reversed(earlier) if code is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """Return `workload_change` as a Change; empty if a hash is unknown or both are equal."""
+        """Return the workload's change on night `at`, if both hashes are known and differ."""
         old, new = self.workload_change(key, at)
         if old is None or new is None or old == new:
             return ()
@@ -140,8 +139,8 @@ class History:
         return [*zip((night.softwares[key.env_hash] for night in here), known, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """Return what changed on night `at`: software since the comparable night before, workload
-        since its last known hash, machine since the last night that has the series."""
+        """Return what changed on night `at`: the software since the comparable night before, the
+        workload since its last known hash, and the machine since the series' last value."""
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
@@ -201,7 +200,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Return the parts in `names` that differ; a part of MACHINE must be known on both sides."""
+    """Return the parts that differ. A part of MACHINE differs only if both values are known."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -218,9 +217,9 @@ def read_history(
     first: date | None = None,
     skipped: Collection[str] = (),
 ) -> History | None:
-    """Read a launch file's nights up to the sweep_id `tonight`; None if tonight has no record.
+    """Read a launch file's nights up to the sweep_id `tonight`. Return None if it has no record.
 
-    `first`: the pinned night; earlier nights are not read. `skipped`: models whose cells are left out.
+    `first`: the pinned night, the first to read. `skipped`: models whose cells are left out.
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
@@ -269,10 +268,8 @@ def date_of(sweep_id: str) -> date:
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Return the rows of the metric `sign`: whether a contrast helps in a cell.
-
-    `settings` of a row: the contrast, then other settings that are not PyTorch's defaults.
-    """
+    """Return the rows of the metric `sign`, which says whether a contrast helps in a cell. A row's
+    `settings` are the contrast, then other settings that are not PyTorch's defaults."""
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -333,7 +330,6 @@ def _series(
 
 
 def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
-    """Return the nights on this hardware whose `in_turns` is tonight's."""
     in_turns = nights[-1].in_turns
     return [night for night in nights if env_hash in night.softwares and night.in_turns == in_turns]
 
@@ -358,8 +354,8 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return each cell's rows of the metric `missing`.
 
-    A cell's absence does not count on a cut night, which may not have reached the cell, nor on a
-    whole night: there the suite lacks the cell.
+    An absent cell does not count as missing on a cut night, because the night may not have reached
+    the cell. It does not count on a whole night, because the suite no longer has the cell.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

@@ -31,32 +31,33 @@ class Finding:
     """Typical value of the nights before, in the metric's unit."""
     now: float | str | None
     ratio: float | None
-    """`now` / `before`, or the fresh pairs' ratio if any; `ratio_low` and `ratio_high` are its 95% interval."""
+    """Ratio of the fresh pairs or, if there are none, of `now` to `before`. Its 95% interval is
+    from `ratio_low` to `ratio_high`."""
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
-    """Number of fresh pairs (for a word, fresh trials) that were judged; 0 if nights were judged."""
+    """Number of judged fresh pairs or, for a word, fresh trials. 0 if nights were judged."""
     nights: int
-    """Number of nights compared with."""
+    """Number of earlier nights that the finding compares with."""
     since: date
     cause: Cause
     moved: tuple[Change, ...]
-    """Parts that changed on the night `since`, or in which the pairs' softwares differ."""
+    """Parts that changed on the night `since`, or that differ between the pairs' softwares."""
     command: str
-    """Measures the cell again."""
+    """Command that measures the cell again."""
     shared: str | None = None
     """The series_id of the shared finding that is reported in place of this one."""
     wall_ratio: float | None = None
-    """For a device time, the ratio of wall times from the same pairs or nights; None if the loop is not CPU-bound, or
-    if wall time has a confirmed finding of its own."""
+    """For a device time, the ratio of wall times from the same pairs or nights. None if the loop is
+    not CPU-bound, or if the wall time has its own confirmed finding."""
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
     message: str | None = None
-    """For a finding about failures: the first line of a failed trial's message."""
+    """First line of a failed trial's error, if the finding is about failures."""
     kernels: Change | None = None
-    """The kernels before and since, if the change came with other kernels."""
+    """The kernels before and after the change, if they differ."""
     is_news: bool = False
-    """Whether the finding is about kernels or bits of new software: shown once, never an alert."""
+    """Whether the finding is about kernels or bits of new software. It never becomes an alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -73,7 +74,7 @@ class Machine:
     matmul: float | None
     """Speed of the calibration's matrix product, divided by the median of the nights before."""
     copy: float | None
-    """Speed of the calibration's device-memory copy, divided like `matmul`."""
+    """Speed of the calibration's device-memory copy, divided by the median of the nights before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,17 +123,15 @@ class NightOutcome:
     insufficient_series: int = 0
     """Number of series that could not be judged, as they have too few nights or no value tonight."""
     findings: tuple[Finding, ...] = ()
-    """Alerts first."""
+    """Findings to report. Alerts come first."""
     changes: tuple[Change, ...] = ()
-    """What changed since the night before."""
     new_baseline: str | None = None
     """Why a new baseline starts; None if the nights before count."""
     versions: tuple[Version, ...] = ()
     """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
-    """Nights of confirmed changes, old or new, that nobody accepted."""
+    """Nights that show a confirmed but not accepted change, old or new."""
     accepted: tuple[Acceptance, ...] = ()
-    """Acceptances that hold tonight."""
     blunt_series: int = 0
     """Number of unchanged series so noisy that a change of the least effect would not have shown."""
     members: tuple[Finding, ...] = ()
@@ -145,7 +144,7 @@ class NightOutcome:
     kept_by: int | None = None
     """Exit code of the error that prevented measuring; if None, `state` sets the code."""
     gpu_hours: float | None = None
-    """Hours of all GPUs, each from its first to its last trial, fresh trials included; None without a GPU."""
+    """GPU hours from first to last trial of each launch, with fresh trials. None without a GPU."""
 
     @property
     def exit_code(self) -> int:

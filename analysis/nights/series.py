@@ -1,4 +1,4 @@
-"""Types for a night's metrics, for series (one value each night) and for judgements of series."""
+"""Types for a night's metrics, its series and the judgements of series."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -63,9 +63,9 @@ class Category:
     at_once: bool = False
     """Whether one night can show a change; if not, two of the last three nights must."""
     is_drawn: bool = False
-    """Whether chance takes part in choosing the word; if new words keep coming, none is a change."""
+    """Whether the word depends on chance. If new words keep coming, no word counts as a change."""
     is_strict: bool = False
-    """Whether a change needs `good` on all nights before, and one bad fresh trial confirms it."""
+    """Whether a change needs `good` on all earlier nights. One bad fresh trial then confirms it."""
     is_news: bool = False
     """Whether another word on the first night of new software is reported once, without an alert."""
     only_as_news: bool = False
@@ -136,7 +136,7 @@ class SeriesKey:
     cell: str
     """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
-    """The config in words. `sign`: the contrast and other settings; `missing`: `every config`."""
+    """The config in words. `sign` has a contrast instead, and `missing` has `every config`."""
 
     @property
     def series_id(self) -> str:
@@ -151,7 +151,7 @@ class SeriesKey:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     part: str
-    """A column of the record: torch, cudnn, driver, version, gpu, ...; or `workload`, a user's own code."""
+    """Column of the record, such as torch, or `workload` if a user's own code changed."""
     before: str
     now: str
 
@@ -178,7 +178,7 @@ class Series:
     smallest_step: float | None = None
     """Smallest change, as a share, that two weeks of nights confirm half the time; None for words."""
     could_show: bool = True
-    """Whether a change of just the least effect (of words: another word) would have shown."""
+    """Whether the nights can show a change of the least effect or, for words, another word."""
 
     @property
     def numbers(self) -> list[float | None]:
@@ -198,27 +198,27 @@ class Screening:
 
     state: State
     nights: int
-    """Number of nights compared with; if data are insufficient, the number of nights with a value."""
+    """Number of nights compared with. If there are too few, the number of nights with a value."""
     before: float | str | None = None
-    """Median, or most frequent word, of the nights compared with."""
+    """Median or most frequent word of the nights compared with. For news, the previous word."""
     now: float | str | None = None
-    """Tonight's word, or the changed nights' median; without a change, the last three nights'."""
+    """Tonight's word, or the median of the changed nights. If nothing changed, the median of the
+    last three nights."""
     ratio: float | None = None
     first_bad_night_index: int | None = None
-    """None if there is no change."""
     is_mended: bool = False
-    """Whether the last FINE_NIGHTS nights have no value beyond the line, and no unusual word."""
+    """Whether the last FINE_NIGHTS nights are all usual or better."""
     could_show: bool = True
     """For words, whether another word would be a change; False if new words keep coming."""
     is_news: bool = False
-    """Whether the change is another word on the first night of new software, for a metric with `is_news`."""
+    """Whether a metric with `is_news` has a new word on the first night of new software."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """Ratio now / before or, of pairs, current / last good software; over 1 is worse."""
+    """Ratio of current to last good software, or of now to before. A ratio over 1 is worse."""
     low: float | None = None
     """Lower end of the ratio's 95% interval; None if too few pairs or nights were judged."""
     high: float | None = None
@@ -275,7 +275,7 @@ def t_above(t: float, df: int) -> float:
 
 @cache
 def t_quantile(above: float, df: int) -> float:
-    """Return the value that Student's t exceeds with probability `above`, at most one half."""
+    """Return the value that Student's t exceeds with probability `above`, which is at most 0.5."""
     low, high = 0.0, 1.0
     while t_above(high, df) > above:
         high *= 2

@@ -1,4 +1,4 @@
-"""Compares a night with earlier ones: judges candidates by fresh trials or by nights, and makes the outcome."""
+"""Judges a night's candidates by fresh trials or by nights, and builds the night's outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -42,10 +42,10 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """Compare a night, after its trials, with earlier nights; return its outcome and series.
+    """Compare a measured night with earlier nights. Return its outcome and series.
 
-    `measure` runs fresh trials of new candidates; `read` returns the history with these trials; `again` returns
-    the command that measures a cell_id again, or every cell for None.
+    `measure` runs fresh trials of new candidates. `read` returns the history with these trials.
+    `again` returns the command that measures a cell_id again, or all cells for None.
     """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
@@ -112,8 +112,8 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. `suspected` was screened before the fresh trials, `screened` after
-    them; `again` returns the command that measures a cell_id again."""
+    """Return the findings. `suspected` was screened before the fresh trials, `screened` after the
+    fresh trials. `again` returns the command that measures a cell_id again."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -136,8 +136,8 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out a cell's news of kernels if another finding shows them, and its news of bits if the
-    kernels changed."""
+    """Drop `is_news` findings about a cell's kernels if another finding already shows the kernels.
+    Drop `is_news` findings about a cell's bits if the cell's kernels changed."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -149,8 +149,8 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return how kernels changed when a finding began; None without a change, for unconfirmed
-    findings, and for findings about kernels or bits."""
+    """Return how the kernels changed on a finding's first night. Return None if they did not
+    change, if the finding is not confirmed, or if it is about kernels or bits."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -191,7 +191,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge numbers by nights. Words stay undecided: judging them takes fresh trials."""
+    """Judge a change in a number by nights. Words stay undecided, as they need fresh trials."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
@@ -233,8 +233,8 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and their ratio; if `is_of_pairs`, the ratio of the
-    fresh pairs."""
+    """Return a finding's values before and now, and their ratio with its interval. If
+    `is_of_pairs`, the ratio is that of the fresh pairs."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -249,8 +249,8 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return the cause, and the changes since the night before, or from old to new software if
-    pairs of both confirm the finding."""
+    """Return a finding's cause and the changes on its first night. If pairs of old and new software
+    confirm the finding, return the changes between the two softwares instead."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -274,7 +274,7 @@ def _cause(
 def _walls(
     candidate: Candidate, judged: Confirmation, fresh: Remeasured | None, history: History
 ) -> dict[str, Any]:
-    """Return a CPU-bound loop's wall ratios for a Finding about its device time; else an empty dict."""
+    """Return wall-ratio fields for a finding about a CPU-bound loop's device time, or else {}."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:

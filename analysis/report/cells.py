@@ -1,4 +1,4 @@
-"""The cells of a report and their verdicts, under the shortest unique names."""
+"""The shortest unique names for a report's cells and verdicts."""
 
 import math
 from collections import Counter
@@ -29,9 +29,10 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, with names. `label` ends with `place`: GPU and versions; `line`
-    does not. `row_label` omits the regime; `grid_label` precision, layout and `place`; `family`
-    the input shape; `size_label` only the batch. The last two are None unless cells differ in
+    """A row of questions/cells.sql, with names of the cell. `label` ends with `place`, which is GPU
+    and versions. `line` is `label` without `place`, and `grid_label` is `line` without precision
+    and layout. The other names each omit one part of `label`: `row_label` the regime, `family` the
+    input shape, `size_label` the batch. `family` and `size_label` are None unless cells differ in
     input shape alone."""
 
 
@@ -68,7 +69,7 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
-    """Return what all cells have in common, such as the GPU; their names omit it."""
+    """Return values that all cells share, such as the GPU. Names of cells omit these values."""
     columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
@@ -77,9 +78,9 @@ def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
     """Return two labels for each verdict: one with GPU and versions, one without. A label has the
-    cell's name and the `other_settings` in which verdicts differ. In a race, the other config
-    stands for these settings, with the best config if several verdicts have the same other config.
-    If processes took turns for some verdicts only, each label says whether they did."""
+    cell's name and the `other_settings` in which verdicts differ. In a race, `other_settings` names
+    the other config; the best config is added if several verdicts have the same other config. If
+    processes took turns for only some of the verdicts, each label says whether they did."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]
@@ -99,7 +100,7 @@ def verdict_labels(
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """Return the parts of names in which cells differ; sizes only if one workload has several."""
+    """Return the parts of names in which cells differ. Omit sizes if each workload has one size."""
     shapes = {(names["what"], names["input_shape"]) for names in words}
     is_sized = len(shapes) > len({what for what, _ in shapes})
     return [
@@ -110,8 +111,8 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the columns that tell environments apart. A column is left out if earlier columns
-    determine its value; so is `code`, unless one cell ran with several versions of its code."""
+    """Return the columns that tell environments apart. Omit a column if earlier columns determine
+    its value. Omit `code` unless one cell ran with several versions of its code."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

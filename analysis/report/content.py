@@ -35,20 +35,20 @@ class JudgedCell:
     verdict: Verdict
     cell: ReportCell
     label: str
-    """Unique among the verdicts of the contrast."""
+    """Name that is unique among the verdicts of the contrast."""
     line: str
     """`label` without GPU and versions: cells that differ in these alone have one line in a chart."""
     paybacks: Mapping[str, BreakEven]
-    """Break-even points by state of the compute cache, empty or warm; none for A/A pairs."""
+    """Break-even points by state of the compute cache: `empty` or `warm`. A/A pairs have none."""
     jobs: Sequence[Mapping[str, Any]] = ()
-    """Rows of questions/jobs.sql, one for each start; none for A/A pairs or over MOST_JOBS cells."""
+    """Rows of questions/jobs.sql, one for each start. Empty for A/A pairs and large contrasts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
     contrast: Contrast
     cells: Sequence[JudgedCell]
-    """The largest gain first."""
+    """Judged cells, the largest gain first."""
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -58,7 +58,7 @@ class Compared:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
     locations: Sequence[str]
-    """Locations as typed: the commands shown repeat them."""
+    """Locations as the user typed them. The commands in the report repeat them."""
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
@@ -68,7 +68,7 @@ class Content:
     failures: pa.Table
     environments: pa.Table
     kernels: pa.Table
-    """Kernels of the convolutions of the cells in `trials`."""
+    """Convolution kernels of the cells in `trials`."""
     trials: pa.Table
     """All trials of the cells with the largest effects, MOST_TRIALS at most."""
 
@@ -155,8 +155,8 @@ def effect(ratio: float | None) -> float:
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number with DIGITS digits, None if it is not finite. Later digits depend on the order in which threads
-    sum, and would reorder equal rows."""
+    """Return `value` with DIGITS digits, or None if it is not finite. Further digits depend on the
+    order in which threads add numbers, and would change the order of equal rows."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 

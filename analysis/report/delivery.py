@@ -1,8 +1,9 @@
-"""A report in three formats: a page, which is one HTML file and needs no network; JSON; and Markdown with the texts and
-tables, for terminals and pull requests.
+"""A report as HTML, JSON or Markdown. The HTML page is one file that needs no network. Markdown has
+the texts and tables, for terminals and pull requests.
 
-Users chose the names, so no name becomes markup: all data of the page are in one block of escaped JSON, the script
-shows them as text, and a content security policy lets only the page's two scripts run, known by their hashes.
+Users choose the names, so no name may become markup. All data of the page are in one block of
+escaped JSON, which the script shows as text. A content security policy allows only the page's two
+scripts, which it identifies by their hashes.
 """
 
 import base64
@@ -45,7 +46,7 @@ ENDING = re.compile("[<>&\u2028\u2029]")
 
 
 def as_html(payload: Payload) -> str:
-    """Raises ReportError if the extra `report` is not installed."""
+    """Return the HTML page. Raise ReportError if the extra `report` is not installed."""
     libraries, script = _libraries(), "\n".join(map(text_of, SCRIPTS))
     shown = [{"field": field, "title": title} for field, title in SHOWN.items()]
     drawn = figures()
@@ -70,7 +71,7 @@ def as_html(payload: Payload) -> str:
 
 
 def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
-    """Return a table by column: recurring values once, with an index per row."""
+    """Return each column's distinct values, and for each row an index into these values."""
     packed = [_each_once(sheet.column(name)) for name in columns]
     values, places = zip(*packed, strict=True) if packed else ((), ())
     rows = len(sheet.answered)
@@ -88,8 +89,7 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
 
 
 def _shortened(job: Row) -> Row:
-    """Return the job. If a config's times lie on a line, as most do, only its first and last time
-    remain."""
+    """Return the job. If a config's times lie on a line, keep only its first and last time."""
     steps = [*map(float, job["steps"].split())]
     ends = {}
     for name in ("baseline_s", "candidate_s"):

@@ -1,4 +1,4 @@
-"""Texts that are dear to make, kept in the user's cache folder for the next report."""
+"""Texts that take long to make, cached in the user's cache folder for the next report."""
 
 import os
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from tempfile import NamedTemporaryFile
 
 
 def kept(name: str, version: str, make: Callable[[], str]) -> str:
-    """Return the text in the file `name`, or what `make` returns if that file is of another version, damaged, or
-    could be written by other users; keep what was made."""
+    """Return the cached text `name`. If its file is missing, damaged, of another version or
+    writable by other users, return the text that `make` returns and write it to the file."""
     with suppress(OSError, ValueError, RuntimeError):
         return _read(_folder() / name, version)
     text = make()
@@ -24,7 +24,7 @@ def kept(name: str, version: str, make: Callable[[], str]) -> str:
 
 
 def _folder() -> Path:
-    """Return the cache folder. Raises RuntimeError without a home."""
+    """Return the cache folder. Raise RuntimeError if the user has no home folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cudnn-sweep"
 
 
@@ -33,7 +33,7 @@ def _digest(version: str, text: str) -> str:
 
 
 def _read(path: Path, version: str) -> str:
-    """Return the text. Raises OSError or ValueError if it cannot be trusted."""
+    """Return the file's text. Raise OSError or ValueError if the text cannot be trusted."""
     # O_NONBLOCK: a pipe is read as empty
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())

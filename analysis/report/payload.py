@@ -52,7 +52,7 @@ class ComparedWords:
     sentences: Sequence[str]
     left_out: Sequence[str]
     jobs_query: str
-    """Command that advises on a job of STEPS steps, begun in START (container or warm)."""
+    """Command that advises on a job. STEPS and START (`container` or `warm`) are placeholders."""
     counts: Mapping[str, int]
 
 
@@ -64,11 +64,11 @@ class Payload:
     """What all cells have in common, such as the GPU."""
     axes: Sequence[str]
     nothing: str | None
-    """Why the report has no answer; None if it has one."""
+    """Sentence that says why the report has no answer, or None if there is an answer."""
     cost: str
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
-    """Sentences on trials that failed, are missing or not shown, and on damaged files."""
+    """Sentences on failed, missing or omitted trials, and on damaged files."""
     warnings: Sequence[str]
     trials_query: str
     """Command that lists the trials of the cell with the cell_id CELL."""

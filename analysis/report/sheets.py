@@ -39,7 +39,7 @@ SHOWN = {
 class Sheet:
     columns: Sequence[str]
     answered: Sequence[Row]
-    """Rows as queried; `column` makes JSON values, only for the columns that a format shows."""
+    """Rows as the query returned them. `column` makes a column's JSON values when needed."""
 
     @property
     def rows(self) -> list[tuple[Scalar, ...]]:
@@ -111,8 +111,8 @@ def _cell(cell: ReportCell) -> Row:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield for each judged cell the columns common to its rows in `verdicts` and `paybacks`, then
-    the cell."""
+    """Yield, for each judged cell, the columns that its rows in `verdicts` and `paybacks` share,
+    and the cell itself."""
     for number, compared in enumerate(content.compared):
         for cell in compared.cells:
             about = {"cell": numbers[cell.cell.key], "contrast": number}

@@ -1,6 +1,6 @@
-"""Rows of the questions `advice` (whether a job gains) and `freezes` (what a kept choice gains).
+"""Rows of the questions `advice`, `choice_stability` and `freezes`, and of three smaller queries.
 
-The SQL of these questions does the arithmetic and explains the columns.
+The SQL of the questions does the arithmetic and explains the columns.
 """
 
 from cudnn_sweep.analysis.engine.database import Database, open_database
@@ -70,13 +70,13 @@ order by settings
 
 
 class Advice(OfContrast):
-    """A cell, contrast and start (`container` or `warm`); a cell's requested start comes first."""
+    """Advice on a contrast for a cell and a start. The start that was asked for comes first."""
 
     question = "advice"
 
     @property
     def is_for_candidate(self) -> bool:
-        """Whether `advice` is the candidate's value, say `weights`; `on`, `off` give False."""
+        """Whether `advice` names the candidate's value (`weights`). False for `on` and `off`."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
@@ -90,11 +90,11 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Return kernels that baseline and candidate launch unequally often, in the first block with
-    both.
+    """Return the kernels that the candidate launches more or less often than the baseline.
 
-    The block is of the newest sweep that matches `sweep_id` (None: any). `candidate` is SQL that is
-    true for the candidate's records; `kind` None means all kinds of kernels.
+    Only one block counts: the first with both configs, in the last sweep whose id matches
+    `sweep_id` (None matches all). `candidate` is SQL that is true for the candidate's records. If
+    `kind` is None, kernels of all kinds count.
     """
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
@@ -102,7 +102,7 @@ def kernel_changes(
 
 
 class RankPrediction(AnswerRow):
-    """A cell and config: what a job of several ranks would do, predicted from single processes."""
+    """How a job of several ranks would run a cell and config, predicted from single processes."""
 
     question = "choice_stability"
 
@@ -131,7 +131,7 @@ def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
 
 
 class Freeze(AnswerRow):
-    """A sweep, cell and errata. The kept choice, benchmark off with errata, is compared with
-    benchmark off and benchmark on without errata."""
+    """A row for each sweep, cell and errata. It compares a frozen process (benchmark off, with
+    errata) with benchmark off and with benchmark on, both without errata."""
 
     question = "freezes"

@@ -21,9 +21,9 @@ class AnswerRow(SimpleNamespace):
 
     @classmethod
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
-        """Return the answer's rows over one sweep, or over all for None; `values` are the question's parameters.
+        """Return the answer's rows about one sweep, or about all sweeps if `sweep_id` is None.
 
-        The last KEPT answers are reused until a file of the store is added or removed.
+        `values` are the question's parameters. The last KEPT answers are reused until files change.
         """
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))

@@ -77,7 +77,7 @@ def words_apart(rows: Sequence[CellRow]) -> list[Words]:
 
 
 def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Return names by cell_id; if names are equal, their GPUs are added, then if needed the cell_id."""
+    """Return names by cell_id. Equal names get their GPU added, and the cell_id if still equal."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
     names = added(names, _gpus_apart(cells))
@@ -86,7 +86,7 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Return each cell's GPU, shortened to what is unique (`H100`); empty texts if all are on one GPU."""
+    """Return the unique part of each cell's GPU (`H100`), or empty texts if all share one GPU."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
     count = Counter(word for names in words.values() for word in set(names))
     apart = {}
@@ -98,14 +98,14 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the names, each followed by its entry in `words` if the name is not unique."""
+    """Return the names, with the entry of `words` added to each name that is not unique."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
 def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
-    """Return `names_apart` of one sweep's cells, or of all for None."""
+    """Return `names_apart` of the cells of one sweep, or of all sweeps if `sweep_id` is None."""
     with open_database(store, sweep_id) as database:
         return names_apart(database.query(CELLS).to_pylist())
 

@@ -55,13 +55,13 @@ class Contrast:
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
 """Each config against itself, in A/A pairs: any effect that they show is a false alarm."""
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
-"""Each ban of an engine against no ban, as one contrast: a sweep may have a dozen bans."""
+"""Each ban of an engine against no ban. All bans form one contrast: a sweep may have a dozen."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
-"""Each freeze (a file of errata) against none, as one contrast: few freezes share a cell."""
+"""Each freeze (a file of errata) against no freeze. All form one contrast, as few share a cell."""
 RACE = Contrast(field="race", baseline="best", candidate="other")
-"""The fastest config of each cell against all its others, which may differ in any number of settings."""
+"""The fastest config of a cell against each other config, however many settings differ."""
 USUAL = Contrast(field="usual", baseline="usual", candidate="other")
-"""PyTorch's own config against all others of a cell and sweep, with any number of different settings."""
+"""PyTorch's own config against each other config of its cell, however many settings differ."""
 BAN = re.compile(r"\w+:\d+")
 
 
@@ -81,8 +81,8 @@ def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contr
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
     """Return a contrast for each pair of configs (texts by setting) that differ in one setting.
 
-    The baseline is the config with PyTorch's own value, else the earlier one. Bans of engines
-    are compared with no ban, all in one contrast, and never with each other.
+    The baseline is the config with PyTorch's own value, or the first config if neither has it. All
+    bans of engines form one contrast, which compares each ban with no ban.
     """
     contrasts: dict[Contrast, None] = {}
     usual = usual_texts()
@@ -118,5 +118,5 @@ def stored_contrasts(database: Database) -> list[Contrast]:
 
 
 def is_race(database: Database) -> bool:
-    """Return whether a race left configs out."""
+    """Return whether a race stopped measuring a config early."""
     return bool(database.query(RACED_OUT).num_rows)

@@ -60,9 +60,10 @@ class Results:
         return pa.table(columns)
 
     def query(self, name: str, **values: Value) -> pa.Table:
-        """Return the answer to a named question; `values` are its parameters: `query("failures", sweep_id="...")`.
+        """Return the answer to the question `name`: `query("failures", sweep_id="...")`.
 
-        A question of your own, ./NAME.sql or ./queries/NAME.sql, has a name too.
+        `values` are the question's parameters. A question of your own is a file ./NAME.sql or
+        ./queries/NAME.sql.
         """
         return self._ask(load_query(name, own_queries()), values)
 

@@ -14,10 +14,11 @@ WHOLE = 4  # characters; words up to this length stay whole: else H100 and H200 
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Return each name, shortened just enough to fit `width` and stay unique; whole if no way suffices.
+    """Return each name, shortened as little as needed to fit `width` and stay unique.
 
-    The ways, tried in turn: the whole name; without module, folder and sizes; with only the parameters that
-    tell names apart, such as `lengths(buckets=4)`; without common words; with shorter words.
+    These ways are tried in turn: the whole name; without module, folder and sizes; with only the
+    parameters that tell names apart, such as `lengths(buckets=4)`; without common words; with
+    shorter words. If no way suffices, the name stays whole.
     """
     shown: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
@@ -50,7 +51,7 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return texts by name, without module, folder and sizes unless two texts would become equal."""
+    """Return texts by name, without module, folder and sizes unless two texts would be equal."""
     briefer = dict(texts)
     for pattern in FIRST:
         shorter = {name: re.sub(pattern, "", text) for name, text in briefer.items()}
@@ -83,7 +84,7 @@ def _with(stem: str, words: Mapping[str, Sequence[str]], kept: Sequence[str]) ->
 
 
 def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]) -> str:
-    """Drop words from the end until the name fits, but none without which the name is not unique."""
+    """Drop words from the end until the name fits. Keep words that the name needs to be unique."""
     words = name.split(" ")
     for index in range(len(words) - 1, 0, -1):
         if cell_len(" ".join(words)) + 2 <= width:
@@ -98,7 +99,7 @@ def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]
 
 
 def _cut(name: str, width: int) -> str:
-    """Shorten the longest words until the name fits, and the first word only if the others do not suffice."""
+    """Shorten the longest words until the name fits, the first word only after all others."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
     long = [index for index, word in enumerate(words) if len(word) > WHOLE]

@@ -26,7 +26,7 @@ class OfCell(AnswerRow):
 class OfContrast(OfCell):
     @property
     def identity(self) -> tuple[str | bool | None, ...]:
-        """What rows of different questions share if they are about the same cell and contrast."""
+        """Key that is the same in all questions' rows about one cell and contrast."""
         return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
 
 
@@ -71,7 +71,8 @@ class TimeShare(AnswerRow):
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
-    """Return how many cells of a contrast got each verdict; `of_cells`: cells of the plan, 0 if unknown."""
+    """Return how many cells of a contrast got each verdict. `of_cells` is the number of cells in
+    the plan, or 0 if it is unknown."""
     counts = Counter(verdict.wall_verdict for verdict in verdicts)
     cells = max(of_cells, len(verdicts))
     phrases = {
@@ -114,8 +115,8 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Say that a launch gives open cells their third block, and in how many minutes. None if no
-    open cell lacks a third block."""
+    """Say that a launch gives each open cell its third block, and how many GPU minutes this takes.
+    Return None if no open cell lacks a third block."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts

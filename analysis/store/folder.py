@@ -1,7 +1,7 @@
-"""The folder of a store: a local one, or a prefix of an object store. Paths are relative.
+"""The folder of a store: a local folder, or a prefix of an object store. Paths are relative.
 
-Both write a file whole or not at all. An object store guarantees this for each PUT. In a local
-folder a temporary file is written, synced and renamed, then the folder is synced.
+A file is written whole or not at all. An object store guarantees this for each PUT. In a local
+folder, a temporary file is written, synced and renamed; then the folder is synced.
 """
 
 import glob
@@ -58,7 +58,7 @@ class Folder:
         return True  # in an object store every prefix counts as a folder
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return a folder's names that end in `suffix`, sorted; none if there is no such folder."""
+        """Return the sorted names in `path` that end in `suffix`. A missing folder has no names."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
@@ -90,7 +90,7 @@ class Folder:
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
-        """Return the path as a pattern for DuckDB; `path` may hold wildcards, `root` is escaped."""
+        """Return a pattern for DuckDB. `path` may contain wildcards; `root` is escaped."""
         return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
@@ -120,7 +120,7 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError unless the file is regular (a pipe would block) and its name is UTF-8."""
+        """Raise TornFileError unless the path is a regular file (no pipe) with a UTF-8 name."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
@@ -193,7 +193,7 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents; sync each parent, so that a crash loses none."""
+    """Make a folder and its missing parents. Sync each parent, so that no folder is lost."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

@@ -70,7 +70,6 @@ class Location:
 
     @property
     def is_url(self) -> bool:
-        """Whether this is a URL: of an object store, or file:// of a folder all machines share."""
         return "://" in self.text
 
     @property

@@ -1,7 +1,8 @@
 """Encodes tables as Parquet bytes with checksums, and decodes them. A damaged file is called torn.
 
-Each page has a checksum, verified whenever the page is read. These checksums do not cover the
-footer. So a file's name holds a CRC-32: of all bytes of a small file, of a large file's footer.
+Each page has a checksum, which is verified whenever the page is read. No page's checksum covers the
+footer, so a CRC-32 is part of the file's name. The CRC-32 covers all bytes of a small file, but
+only the footer of a large file.
 """
 
 import re
@@ -36,7 +37,7 @@ FORMAT = ds.ParquetFileFormat(
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return a table as Parquet. Leave one or two rows uncompressed: faster to write and read."""
+    """Return a table as Parquet. One or two rows stay uncompressed, which is faster."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -62,7 +63,8 @@ def file_name(stem: str, content: pa.Buffer) -> str:
 
 
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Return a file's `columns` (None: all). Raise TornFileError if it is damaged, FileNotFoundError if gone."""
+    """Return a file's `columns`, or all columns for None. Raise TornFileError if the file is
+    damaged, and FileNotFoundError if it is gone."""
     with _damage_named(folder, path), _opened(folder, path) as file:
         return _decode(folder.shown(path), file, columns)
 
@@ -125,13 +127,12 @@ def _footer(file: pa.NativeFile) -> bytes:
 
 
 def _check_digest(shown: str, path: str, file: pa.NativeFile) -> None:
-    """Raise TornFileError if the name holds a checksum, and the file's content has another."""
     digest = DIGEST.search(path)
     if digest is None:
         return
     content = _footer(file) if digest[1] == "footer" else file.read_at(file.size(), 0)
     if zlib.crc32(content) != int(digest[2], 16):
-        raise TornFileError(f"{shown} is damaged: its checksum differs from the one in its name")
+        raise TornFileError(f"{shown} is damaged: its content does not match its name's checksum")
 
 
 def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
@@ -147,8 +148,8 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """Check keys for nulls, and ranges of versions and dates, by the footer's statistics.
-    Skip columns without statistics."""
+    """Raise an error if the footer's statistics show a null in a key column, or versions or dates
+    out of range. Skip columns without statistics."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):
@@ -161,8 +162,6 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
 
 
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
-    """Raise StoreError for a newer schema, TornFileError for a date outside the years 1970 to 9999.
-    `least` and `most` of dates are µs since 1970."""
     if name == VERSION and (most or 0) > SCHEMA_VERSION:
         raise StoreError(
             f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
@@ -180,7 +179,7 @@ def _check_schema(shown: str, schema: pa.Schema) -> None:
 
 @cache
 def _is_ours(schema: pa.Schema) -> bool:
-    """Return whether a schema fits ours; cached, as thousands of files share a few schemas."""
+    """Return whether `schema` fits ours. Cached, because thousands of files share a few schemas."""
     own = arrow_schema()
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):

@@ -1,4 +1,4 @@
-"""Sweeps' progress, from stored rows: recorded trials and split blocks."""
+"""Progress of sweeps, computed from stored rows: recorded trials and split blocks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -34,15 +34,13 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block that ran on several slots or in several launches: its trials form no pairs."""
+    """A block whose trials form no pairs, as they ran in different slots, launches or software."""
 
     block: int
     trials: int
-    """How many of its trials are recorded."""
     repeats: int
-    """How often it was run again."""
     mended: bool
-    """Whether a repeat is as large and not split."""
+    """Whether a repeat of the block has as many trials and is not split itself."""
 
     @property
     def waits(self) -> bool:
@@ -65,9 +63,9 @@ class SweepState:
     plan_hash: str
     plan_trials: int
     recorded: int
-    """Recorded trials of the plan."""
+    """Number of planned trials with a record."""
     shards: frozenset[int]
-    """Counts of shards: into how many each launch split the plan; empty if none split it."""
+    """Numbers of shards into which launches split the plan. Empty if no launch split it."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
@@ -81,7 +79,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return one row for each trial, chosen as in the view `records`."""
+    """Return one row for each trial: the row that the view `records` has."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(

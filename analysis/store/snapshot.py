@@ -24,7 +24,7 @@ Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """Every stored row, repeated ones too, in the columns of the present schema."""
+    """All stored rows in the columns of the present schema. A trial may have several rows."""
 
     loose: pa.Table
     parts: ds.FileSystemDataset
@@ -49,7 +49,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """Return the files' rows. Raise FileNotFoundError if a file is gone: callers list the files again."""
+        """Return the files' rows. Raise FileNotFoundError if a file is gone; callers list again."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]
@@ -65,7 +65,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """Return a loose file's rows or a merged file, opened; None if it is torn."""
+        """Return a loose file's rows, or an opened merged file. Return None if the file is torn."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
@@ -75,7 +75,7 @@ class SnapshotReader:
             return None
 
     def find_damage(self) -> bool:
-        """Read every part whole; return whether one is damaged. Later snapshots leave damaged parts out."""
+        """Return whether the last snapshot has a damaged part. Later snapshots omit such parts."""
         parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
         damaged = {path for path in parts if is_damaged(self._folder, path)}
         self._damaged |= damaged

@@ -4,9 +4,9 @@
     sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while a file was written
     sweep=<id>/part-<unique>.<crc>.parquet                    many trials, once compacted
 
-Killing a writer at any moment loses no stored row, but may repeat rows. Of the rows for one
-(sweep_id, trial_id), readers keep those of the highest retry, and of these the earliest. When a
-launch ends, it stores its last row again, with `ends_launch`.
+Killing a writer at any moment loses no stored row, but may repeat rows. Readers use one row for
+each (sweep_id, trial_id): the earliest row of the highest retry. When a launch ends, it stores its
+last row again, with `ends_launch`.
 """
 
 import fnmatch
@@ -86,7 +86,8 @@ class Store:
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Merge a sweep's loose files (and small parts, if many) into a part; then remove the files."""
+        """Merge a sweep's loose files into a part, then remove the merged files. Merge small parts,
+        too, if there are at least MANY_PARTS of them."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -101,7 +102,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return the ids of sweeps with many trials that this Store wrote and has not compacted."""
+        """Return ids of sweeps of which this Store has COMPACT_EVERY or more trials to compact."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -114,7 +115,7 @@ class Store:
             self.try_to_compact(sweep_id)
 
     def try_to_compact(self, sweep_id: str) -> None:
-        """Compact a sweep if possible; if not, loose files stay for the next writer."""
+        """Compact a sweep if possible. Otherwise its loose files stay for the next writer."""
         with suppress(StoreError, OSError):
             self.compact(sweep_id)
 
@@ -149,20 +150,20 @@ class Store:
         return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """Return the rows stored now, of one sweep or of all. Rows of parts are read only when a
-        query runs.
+        """Return the rows stored now, of one sweep or of all sweeps.
 
-        The query raises FileNotFoundError if the parts were compacted meanwhile.
+        A part's rows are read only when a query runs. The query raises FileNotFoundError if the
+        part was compacted in the meantime.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Read all parts; return whether any is damaged. Later snapshots omit damaged parts."""
+        """Return whether the last snapshot has a damaged part. Later snapshots omit such parts."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return files' paths. `sweep_id`: one sweep, a pattern (`night-*`); None: all sweeps.
+        """Return the files' paths. `sweep_id` is one sweep, a pattern (`night-*`), or None for all.
 
         Loose files are listed before parts. So rows that a compaction moves are not missed.
         """
@@ -212,7 +213,6 @@ class Store:
         return [f"{folder}/{name}" for name in self.folder.names(folder, ".parquet")]
 
     def _whole(self, path: str, columns: list[str] | None = None) -> pa.Table | None:
-        """Return the file's rows; None if it is torn, or was compacted by another process."""
         with suppress(TornFileError, FileNotFoundError):
             return parquet.read(self.folder, path, columns)
         return None
@@ -231,7 +231,7 @@ def _trials_folder(sweep_id: str) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Return a row per attempt, if possible with `ends_launch`; killed compactions repeat rows."""
+    """Return one row for each attempt: the row with `ends_launch`, if there is one."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))

@@ -1,4 +1,4 @@
-"""The jobs of a cluster, through Ray's REST interface: a sweep runs while your laptop is closed."""
+"""Submits jobs to a Ray cluster and follows them, through Ray's REST interface."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ class SentJob:
 
     job_id: str
     results: str
-    """Local folder for copies of the records, or the URL to which the job writes them."""
+    """Local folder to which the records are copied, or the URL to which the job writes them."""
     sweep: str
     """Command that sends the launch or night again."""
     night: str = ""
@@ -59,7 +59,7 @@ class SentJob:
 
 
 class Jobs:
-    """The jobs of one cluster. Methods raise ClusterError if it does not answer, or does not know the job."""
+    """The jobs of one cluster. Methods raise ClusterError if a request to the cluster fails."""
 
     def __init__(self, address: str, token: Path | None) -> None:
         """Connect to the dashboard at HOST:PORT or a URL. Raises ClusterError if that fails."""
@@ -124,7 +124,7 @@ class Jobs:
         return self._answer(lambda: str(self._client.get_job_logs(job_id)))
 
     def last_lines(self, job_id: str, lines: int) -> str:
-        """Return the last lines of the job's output; an empty text if the job has not begun."""
+        """Return the last lines of the job's output, or an empty text if the job has not begun."""
         node = self._answer(lambda: self._client.get_job_info(job_id)).driver_node_id
         if node is None:
             return ""
@@ -175,7 +175,7 @@ class Jobs:
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Call `question` in a thread; return its result. Raises TimeoutError after `limit_s`; the thread still runs."""
+    """Return the result of `question`. Raise TimeoutError after `limit_s`; its thread runs on."""
     answer: Future[T] = Future()
 
     def wait() -> None:
@@ -218,7 +218,7 @@ def answers_anybody(address: str) -> bool:
 
 
 def refuse_open_ray(address: str) -> None:
-    """Like `refuse_open_cluster`, for the Ray that this process has joined."""
+    """Raise ClusterError if this process has joined a networked Ray that needs no token."""
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     if not is_token_auth_enabled() and urlsplit(f"//{address}").hostname not in LOOPBACK:
@@ -238,14 +238,14 @@ def _url(address: str) -> str:
     if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
         raise ClusterError(
-            f"address: found `{address}`, allowed: the dashboard's, HOST:PORT or http(s)://HOST:PORT, "
-            f"such as {host}:{DASHBOARD_PORT}"
+            f"address: found `{address}`, allowed: the dashboard's address, HOST:PORT or "
+            f"http(s)://HOST:PORT, such as {host}:{DASHBOARD_PORT}"
         )
     return address if is_url else f"http://{address}"
 
 
 def make_token(path: Path) -> str:
-    """Return the file's token. If the file is missing, write a random token for its owner alone."""
+    """Return the file's token. If the file is missing, write a random token only we can read."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
@@ -269,5 +269,5 @@ class KnownCluster:
         return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:
-        """Return the path of an empty file, which exists once the night's outcome was fetched."""
+        """Return the path of an empty file that exists if the night's outcome was fetched."""
         return self._folder / f"fetched-{night.job_id}"

@@ -48,7 +48,8 @@ LOOPBACK = "--dashboard-host=127.0.0.1"
 
 
 def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait for ssh on `head_ip`, if set and without a proxy. Raises ClusterError after HEAD_S."""
+    """Wait until an SSH server answers at `head_ip`. Raise ClusterError after HEAD_S. Return at
+    once if `head_ip` is not set or is reached through a proxy."""
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # only `ray up` can reach the head
@@ -74,7 +75,8 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """Return whether an SSH server greets us. A connection proves nothing: a proxy may have accepted it."""
+    """Return whether an SSH server sends its greeting. A connection alone proves nothing, as a
+    proxy may have accepted it."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
@@ -107,7 +109,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Silence Ray: its log of defaults that it fills in, and what it prints."""
+    """Suppress Ray's log messages, and all that is printed inside the `with`."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -119,8 +121,8 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return how many hosts (with the head) and how many GPUs `ray up` starts at once. The number
-    of GPUs is None if the file does not state it."""
+    """Return the number of hosts, including the head, and the number of GPUs that `ray up` starts
+    at first. The number of GPUs is None if the file does not state it."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -212,7 +214,7 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
 
 
 def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
-    """Return the launch file's content for `ray up`: Ray asks for a token, and each node gets the file `token`."""
+    """Return a launch file with which Ray requires a token and each node gets the file `token`."""
     config = copy.deepcopy(dict(ray_part))
     before = _changed_part(ray_part)
     for key in START_COMMANDS:

@@ -1,9 +1,9 @@
 """`python janitor.py FOLDER` ends a local Ray's leftover processes, then removes FOLDER.
 
-`local_ray` starts this process, which imports only the standard library, in a Unix session of its own, so that no
-Ctrl-C reaches it. It waits until the sweep ends or dies, which closes its input. Without
-this process, a Ray whose driver was killed would leave all its files, and two of its agents would
-run on (in Ray 2.60 for over 40 s).
+`local_ray` starts the janitor in a Unix session of its own, so that no Ctrl-C reaches it. The
+janitor imports only the standard library. It waits until its input closes, which happens if the
+sweep ends or dies. Without a janitor, a Ray whose driver was killed would leave all its files, and
+two of its agents would run on (in Ray 2.60 for over 40 s).
 """
 
 import os
@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our input closes, or our parent ends: its forks may still hold the input open."""
+    """Wait until our input closes or our parent ends. Its forks may keep the input open longer."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -47,7 +47,7 @@ def wait_for_the_end(parent: int) -> None:
 def processes_of(folder: Path) -> Iterator[int]:
     """Yield the ids of the processes of the folder's Ray.
 
-    Most have MARKER in their environment. Agents overwrite it, but hold files in the folder open.
+    Most have MARKER in their environment. Agents overwrite MARKER, but keep files in `folder` open.
     """
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):

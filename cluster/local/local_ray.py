@@ -1,8 +1,8 @@
 """A Ray of our own on this machine, which no other Ray notices and nobody else can use.
 
-It listens on the loopback alone. It also needs a token, in case a Ray ignores this setting and
-listens on a network. Its processes and files end with the `with`, also after an exception, Ctrl-C
-or a kill of our process.
+It listens on the loopback interface alone. Its clients also need a token, in case a Ray ignores
+this setting and listens on a network. Its processes and files end with the `with` block, also after
+an exception, Ctrl-C or a kill of our process.
 """
 
 import logging
@@ -69,11 +69,11 @@ TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a
 
 @contextmanager
 def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> Iterator[Path]:
-    """Start a Ray with `slots` CPUs and `gpus` GPUs, and connect this process to it. Yield the private folder of
-    its logs and sockets, which is removed at the end. Raises LocalRayError.
+    """Start a Ray with `slots` CPUs and `gpus` GPUs, and connect to it. Raises LocalRayError.
 
-    `gpu_uuids`: the GPUs or MIG slices for Ray's workers; empty: this process's GPUs.
-    Enter the `with` in a thread that outlives the `with`: Linux ends Ray when that thread ends.
+    Yield the private folder of Ray's logs and sockets, and remove the folder at the end. Ray's
+    workers see the GPUs or MIG slices in `gpu_uuids` or, if it is empty, this process's GPUs. Enter
+    the `with` block in a thread that outlives it: Linux ends Ray when that thread ends.
     """
     import ray
 
@@ -131,7 +131,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for Ray, even if it is imported already; restore the old ones at the end."""
+    """Set Ray's variables, even if Ray is imported already. Restore the environment at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)
@@ -167,9 +167,9 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside() -> Iterator[None]:
-    """Make Ray start without autoscaler, log monitor and dashboard. Each of them slows measurements
-    and takes a second to start. Ray's agent gets a free port: on the usual port, 52365, only a
-    machine's first Ray takes jobs.
+    """Start Ray without its autoscaler, log monitor and dashboard. Each of them slows measurements
+    and takes a second to start. Give Ray's agent a free port: on the usual port, 52365, only the
+    first Ray of a machine takes jobs.
     """
     from ray._private import parameter, services
 

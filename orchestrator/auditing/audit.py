@@ -63,17 +63,17 @@ Direction = Literal["training", "inference"]
 class Audited:
     request: AuditRequest
     ended: Ended
-    """What ended the script: itself; a limit, --seconds or --steps; Ctrl-C or SIGTERM; another signal."""
+    """What ended the script. A limit is --seconds or --steps, an interrupt is Ctrl-C or SIGTERM."""
     exit_code: int
-    """The script's own exit code; 0 if a limit ended it; 128 plus the signal's number if a signal did."""
+    """The script's exit code, as a shell reports it, or 0 if a limit ended the script."""
     findings: Findings | None
-    """Findings of the audit; None if the script was killed or became another program before saving it."""
+    """Findings of the audit. None if a kill or an exec ended the script before it saved them."""
     others: int
-    """Number of unaudited processes below the script: processes that loaded torch, and forks that set a flag."""
+    """Number of unaudited descendants: processes that loaded torch, and forks that set a flag."""
 
     @property
     def unseen(self) -> str | None:
-        """Message about the `others`, with a command that audits them; None if there are none."""
+        """Message about the `others` and how to audit them. None if there are no others."""
         if not self.others:
             return None
         arguments = self.request.arguments if self.request.is_module else ()
@@ -90,7 +90,7 @@ def audit_script(request: AuditRequest) -> Audited:
     """Run the script and audit it. Raises SpecError for a missing file or a notebook."""
     script = request.script
     if script.endswith(".ipynb"):
-        raise SpecError(f"{script} is a notebook; first `jupyter nbconvert --to script {script}`")
+        raise SpecError(f"{script} is a notebook; run `jupyter nbconvert --to script {script}`")
     if not request.is_module and not Path(script).exists():
         raise SpecError(f"{script}: no such file; allowed: a Python script, or -m MODULE")
     with tempfile.TemporaryDirectory(prefix="sweep-audit-") as folder:
@@ -134,7 +134,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
-    """Wait until the script ends; after `seconds`, end it. Return the last signal to `sweep audit`, or None."""
+    """Wait for the script, and end it after `seconds`. Return the last signal that we received."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -156,7 +156,7 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Ot
 
 
 def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
-    """Return what ended the script, and the exit code as shells have it. `code`: Popen's `returncode`."""
+    """Return what ended the script, and its exit code as shells report it. `code` is Popen's."""
     as_shell = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
         return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else as_shell
@@ -176,7 +176,7 @@ class Inputs:
     counts: tuple[tuple[Sizes, int], ...]
     """Each shape with its number of calls; the most frequent shape comes first."""
     left_out: int
-    """Number of calls left out for other dimensions or channels, a size of 0 or too many shapes."""
+    """Number of calls whose shapes are not in `counts`, such as those with other channels."""
 
     @property
     def training(self) -> bool:
@@ -184,7 +184,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return inputs of the first model with known shapes and, if given, this `name`; else None."""
+    """Return inputs of the first model with shapes, if any. `name` is its class or FILE.py:LINE."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -220,7 +220,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """Return a suite that times the model at the shapes in the file; None if no suite can name the model."""
+    """Return a suite of the model at the file's shapes, or None if no suite can name the model."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -266,7 +266,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
 
 
 def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> list[str]:
-    """Return advice on the model's arguments that no suite can describe. `space`: names of spatial sizes."""
+    """Return advice on arguments that no suite can describe. `space` has names of spatial sizes."""
     _, obstacles = called_with(model, training, space)
     what_to_do = (
         f"{model.name} takes arguments that a suite cannot describe: {', '.join(obstacles)}. If they matter, "
@@ -303,7 +303,7 @@ def _expected(inputs: Inputs) -> dict[str, int]:
 
 
 def _workload(model: Model, folder: Path) -> str | None:
-    """Return the model's name in a suite, by its file or its module; None if no suite can name it."""
+    """Return FILE.py:NAME or MODULE:NAME of the model, or None if no suite can name it."""
     if "<locals>" in model.name or "." in model.name or _is_of_torch(model):
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
@@ -330,7 +330,10 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs`, None if unneeded or impossible. Also return arguments no suite can describe."""
+    """Return a suite's `inputs`, and the arguments that no suite can describe.
+
+    The `inputs` are None if the cell's `input` suffices, or if a suite cannot call the model.
+    """
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)
@@ -372,9 +375,9 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return a tensor's size at place `at` as a name or number; None if neither fits all calls.
+    """Return a tensor's size in dimension `at`: the name of an equal input size, or a number.
 
-    The name is that of an input's size equal to this size.
+    Return None if neither is right for all calls.
     """
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)

@@ -9,16 +9,17 @@ OF_TORCH = b"/_inductor/"  # in the command line of a compile worker of torch.co
 
 
 class Others:
-    """The script's descendant processes with torch, found in /proc without a change to them."""
+    """Finds the script's descendants that have loaded torch. It only reads /proc."""
 
     def __init__(self) -> None:
         self._loaded: set[int] = set()
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Note the process and its descendants that have torch, but no forks or compile workers.
+        """Add the process and its descendants to `found` if they have loaded torch.
 
-        `parent`: command line + environment of a parent with torch; its forks share both.
+        Leave out compile workers, and forks of a process with torch. A fork has the command line
+        and environment of its `parent`.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")

@@ -79,7 +79,7 @@ def _counts_text(trace: Trace) -> str:
 
 
 def _short_sizes(sizes: Shape) -> str:
-    """Return the sizes as text; one number if all are equal. torch.nn.Conv2d takes both."""
+    """Return the sizes as text, or a single number if all sizes are equal."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
 
@@ -106,7 +106,6 @@ def _head(trace: Trace, command: str) -> list[str]:
 
 
 def _whole(trace: Trace) -> dict[str, object]:
-    """Return a cell of the whole model."""
     asked = trace.request
     model = {"arguments": asked.arguments, "inputs": asked.inputs}
     return {
@@ -185,9 +184,7 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
 
 
 def _losses(trace: Trace) -> Iterator[RenderableType]:
-    """Yield a table and a line of sums. A row of the table shows a layer that loses the requested
-    layout, and the layers that convert back.
-    """
+    """Yield a table of the layers that lose the requested layout, and a line of sums."""
     if trace.request.layout == "contiguous":
         return
     losses, operations = losses_in(trace.operations), trace.operations
@@ -225,7 +222,7 @@ def _loss_row(lost_by: TracedOperation | None, payers: Sequence[TracedOperation]
 
 
 def operations_table(trace: Trace) -> RenderableType:
-    """Return a table of the operations that take or return tensors with a layout, in the order of the trace."""
+    """Return a table of the operations on tensors that have a layout, in the order of the trace."""
     numbered = [(n, part) for n, part in enumerate(trace.operations) if part.takes or part.returns]
     rows = [
         [str(number), part.layer, part.name, " ".join(part.takes), " ".join(part.returns)]

@@ -104,7 +104,7 @@ def _begun(
 ) -> tuple[Options, "Console", "ThisMachine"]:
     """Return the options, a console and this machine. The options' time limits begin now.
 
-    `is_apart`: the console writes to standard error.
+    If `is_apart`, the console writes to standard error.
     """
     if not options.measures_nothing:
         start_watchdog()

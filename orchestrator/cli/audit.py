@@ -44,7 +44,7 @@ def audit(
     from cudnn_sweep.orchestrator.terminal.say import console_here
 
     if shapes.suffix != ".csv":
-        raise SpecError(f"--shapes {shapes}: the name of a file of shapes ends in .csv")
+        raise SpecError(f"--shapes {shapes}: the file's name must end in .csv")
     shapes = _of_rank(shapes)
     for file in (shapes, shapes.with_suffix(".yaml")):
         check_may_write(file)
@@ -63,7 +63,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Return `file`, with the rank's number added under torchrun: each rank writes its own."""
+    """Return `file`. Under torchrun, its name includes the rank, so that each rank has its file."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 

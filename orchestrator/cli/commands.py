@@ -23,10 +23,7 @@ SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print the text without control characters: a name in the text may contain some.
-
-    `err`: print to standard error.
-    """
+    """Print the text without control characters: the name of a user's file may contain some."""
     typer.echo(printable(text), err=err)
 
 

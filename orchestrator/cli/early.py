@@ -19,7 +19,7 @@ def end(number: int, frame: object) -> None:
 
 
 class WithoutPandas:
-    """Finder that hides pandas from pyarrow.dataset; Ray and a table's `to_pandas` still find it."""
+    """Meta path finder that hides pandas from pyarrow.dataset alone."""
 
     def find_spec(self, fullname: str, *where: object) -> None:
         frame = sys._getframe(1) if fullname == "pandas" else None

@@ -92,7 +92,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _output_fails() -> bool:
-    """Return whether standard output fails. If it does, redirect it, so that Python's exit does not fail, too."""
+    """Return whether standard output fails. If so, redirect it, or Python's exit would fail too."""
     try:
         print(flush=True)  # the failed bytes may have left the buffer
     except OSError:

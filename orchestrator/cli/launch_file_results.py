@@ -48,7 +48,7 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
 
 
 def check_sweep(store: "Stored", sweep_id: str | None) -> None:
-    """Raise QueryError if sweeps are stored and none matches `sweep_id`, an id or a pattern."""
+    """Raise QueryError if sweeps are stored, but none matches the id or pattern `sweep_id`."""
     from cudnn_sweep.analysis.store.stored import shown
 
     stored = store.sweep_ids()
@@ -59,8 +59,9 @@ def check_sweep(store: "Stored", sweep_id: str | None) -> None:
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Yield a database of the store; at the end, even after an error, warn of damaged files. Raises QueryError if
-    no stored sweep matches `sweep_id`, or if every stored file is damaged.
+    """Yield a database of the store. At the end, even after an error, warn of damaged files.
+
+    Raises QueryError if no stored sweep matches `sweep_id`, or if every stored file is damaged.
     """
     from cudnn_sweep.analysis.engine.database import open_database
 

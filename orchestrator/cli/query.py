@@ -212,7 +212,7 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """Query the store; print the answer, or write it to `output`. `options`: the question's own, as typed."""
+    """Query the store with the question's `options`. Print the answer or write it to `output`."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts
@@ -260,7 +260,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """Print the answer or write it to `output`. `marked`: columns that a table shows; None: all of them."""
+    """Print the answer or write it to `output`. A table shows only `marked` columns, if given."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

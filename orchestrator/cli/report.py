@@ -84,10 +84,7 @@ def report(
 def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str, bool]:
-    """Return the report, a headline, and whether each sweep has ended.
-
-    A/A pairs are reported only if no other contrasts are stored.
-    """
+    """Return the report, a headline, and whether each sweep has ended."""
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import asked, gather
     from cudnn_sweep.analysis.report.payload import payload

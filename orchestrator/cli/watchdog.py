@@ -38,8 +38,10 @@ _writer: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork a worker, and return in the worker alone. The parent waits, then ends with the exit code
-    that the worker reports, or with a code for what ended it. If stdout is replaced, do nothing.
+    """Fork a worker, and return in the worker alone. Do nothing if stdout is replaced.
+
+    The parent waits for the worker. It exits with the code that the worker reported. If the worker
+    reported none, it exits with a code for the signal or crash that ended the worker.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -67,21 +69,21 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report the exit code to the watchdog. An unreported 1 counts as Ray's."""
+    """Report the exit code to the watchdog, which blames Ray for an unreported 1."""
     if _writer is not None:
         os.write(_writer, bytes([code]))
 
 
 class StuckBelow:
-    """Finds stopped or stuck processes: `root` and its descendants."""
+    """Finds stopped or stuck processes among `root` and its descendants."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return a text of WAYS by process id, for each process with a thread stopped or stuck
-        for NO_ANSWER_S.
+        """Return the processes that hang, by id, with a text of WAYS. A process hangs if one of its
+        threads has been stopped or stuck for NO_ANSWER_S.
         """
         now, before, self._since = monotonic(), self._since, {}
         found = {}
@@ -137,7 +139,7 @@ class _Watch:
         self._kill_at = math.inf  # by `monotonic`, after a signal
 
     def code(self, reader: int) -> int:
-        """Wait for the worker; return our exit code. `reader`: pipe with the worker's exit code."""
+        """Wait for the worker and return our exit code. `reader` gives the worker's exit code."""
         while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
         if own := os.read(reader, 1):
@@ -153,7 +155,10 @@ class _Watch:
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """Wait at most LOOK_S for the worker's end or a signal. Pass a signal on; if nothing came, check processes."""
+        """Wait up to LOOK_S for the worker's end or a signal, and pass the signal on.
+
+        If neither comes, kill hung processes. Kill the worker END_S after the first signal.
+        """
         came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._kill_at - monotonic())))
         if came is None:
             if monotonic() >= self._kill_at:
@@ -167,7 +172,7 @@ class _Watch:
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:
-        """Kill stopped or stuck processes. Kill the worker if one survives; exit if the worker does."""
+        """Kill hung processes. If one survives, kill the worker. If the worker survives, exit."""
         for pid, way in self._below.look().items():
             name = name_of(pid)
             if pid not in self._killed:

@@ -30,13 +30,12 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of a check. A problem prevents a sweep or makes verdicts wrong; a warning might."""
+    """Result of a check. A problem prevents a sweep or makes verdicts wrong. A warning may, too."""
 
     name: str
     state: State = field(kw_only=True)
     found: str
     advice: str = ""
-    """What to do; empty if the state is ok."""
 
 
 ok, warning, problem = (partial(Check, state=state) for state in SEVERITY)

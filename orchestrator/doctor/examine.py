@@ -53,7 +53,7 @@ MANY = 100  # replicates: a higher estimate means only that the machine is unfit
 
 
 def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
-    """Measure A/A pairs for `seconds`, on the first GPU or on the CPU; yield checks of them."""
+    """Measure A/A pairs on the first GPU or the CPU for `seconds`. Yield checks of the pairs."""
     try:
         with (
             measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
@@ -171,7 +171,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """Yield each check once it is made. `quick`: start no Ray, and measure nothing."""
+    """Yield each check as soon as it is made. If `quick`, start no Ray and measure nothing."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:

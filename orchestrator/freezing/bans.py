@@ -105,14 +105,14 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
             if of_cell := bans_of(choice.engine for choice in log.logged_choices or []):
                 by_cell[trial.cell.cell_id] = of_cell
     if failed and not by_cell:
-        raise ModelError(f"no cell that runs uses an engine of cuDNN; {failed}")
+        raise ModelError(f"found no cell that runs and uses an engine of cuDNN; {failed}")
     every = sorted(set().union(*by_cell.values()))
     say(console, f"Engines that the cells take: {', '.join(every) or 'none'}.")
     return by_cell
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """Return rules that ban the engines of the plans that `tags` name."""
+    """Return rules that ban the engines of plans with these tags."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

@@ -1,5 +1,5 @@
-"""Finds rules that ban slow plans: searches in several processes, times the best plans again, bans
-the plans ahead of the best, and checks which plans a process takes under the bans.
+"""Finds rules that ban slow plans. It searches in several processes, and times the best plans
+again. It bans the plans ahead of the best, and checks which plans a process then takes.
 """
 
 import itertools
@@ -26,13 +26,13 @@ TURNS = 3  # processes that time a whole step under each set of rules
 
 LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Operations with priority, as pairs: an operation's number and the plan that it must take."""
+"""Operations with priority. Each pair has an operation's number and the plan that it must take."""
 UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
 
 
 @dataclass(kw_only=True, slots=True)
 class Operation:
-    """One operation at one shape; `plans` are in the order in which PyTorch tries them."""
+    """An operation at one shape. PyTorch tries the `plans` in this order."""
 
     name: str
     plans: list[str]
@@ -40,7 +40,7 @@ class Operation:
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the ms of a step's calls with cuDNN's `plan`; a high guess if untimed."""
+        """Return the time of a step's calls with `plan`. An untimed plan gets a high guess."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -100,15 +100,15 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return `banned`, changed so that operation `number` takes `plan`; None if impossible."""
+        """Return the bans under which operation `number` takes `plan`, or None if impossible."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Make the best change of `banned`, then the next, until the best saves less than
-        LEAST_GAIN. Return the changed set.
+        """Change `banned` in the way that saves most time, again and again. Stop before a change
+        that saves less than LEAST_GAIN. Return the changed set.
         """
         while True:
             present, gone = self.cost(banned), self._gone(banned)
@@ -138,7 +138,7 @@ class Frozen:
     plans: tuple[str, ...]
     """Plan that each operation took in a process without a search."""
     cannot: tuple[str, ...]
-    """Operations without their fastest plan: it would cost other operations more."""
+    """Operations without their fastest plan, because other operations would lose more time."""
 
     @property
     def text(self) -> str:
@@ -148,7 +148,8 @@ class Frozen:
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
     """Return the rules under which a process without a search takes the fastest possible plans.
 
-    `version`: cuDNN's, such as 91900. Raises SpecError if a process fails or operations differ.
+    `version` is cuDNN's, such as 91900. Raises SpecError if a process fails, or if processes call
+    different operations.
     """
     # 1. Search, and time the best plans again.
     on, off = Config(benchmark=True), Config(benchmark=False)
@@ -194,7 +195,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Add `logs`. Raises SpecError if operations differ."""
+    """Add the plans and times in `logs`. Raises SpecError if a log has other operations."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -210,8 +211,8 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return bans of slow plans. A ban hits no plan with at most BEST times the time of its
-    operation's fastest plan.
+    """Return rules that ban slow plans. No rule bans a plan that takes at most BEST times as long
+    as the fastest plan of its operation.
     """
     best = {
         plan
@@ -241,13 +242,13 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
     if names != [operation.name for operation in operations]:
         raise SpecError(
             f"found {len(names)} convolution operations in one process and {len(operations)} in another: "
-            "the choice can be kept only if each process calls the same ones in the same order"
+            "a choice can be saved only if each process calls the same operations in the same order"
         )
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """Correct the order of each operation's plans by the plan that ran, in `log`. Return whether a
-    plan was unexpected. Raises SpecError if the operations differ.
+    """In each operation's plans, move the plan that ran in `log` ahead of the expected plan. Return
+    whether any plan was unexpected. Raises SpecError if the log has other operations.
     """
     _check_same(operations, log)
     is_other = False
@@ -262,10 +263,10 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
 def choose(operations: Sequence[Operation], version: int, first: First = ()) -> PlanChoice:
     """Choose the plans to ban, so that operations take their best possible plans without a search.
 
-    Without a search PyTorch takes the first plan of cuDNN's list that runs. A ban holds for the
-    whole process, so a ban that helps one operation may cost another its best plan. So the sum of
-    all operations' times decides. To give an operation a faster plan, the function bans the plans
-    ahead of that plan, and lifts bans that hit it. `version`: cuDNN's.
+    Without a search PyTorch takes the first plan in cuDNN's list that runs. A ban holds for the
+    whole process. It can give one operation a faster plan and another operation a slower one, so
+    the sum of all operations' times decides. To give an operation a faster plan, the function bans
+    the plans ahead of that plan, and lifts the bans of that plan.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

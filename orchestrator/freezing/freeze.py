@@ -1,4 +1,4 @@
-"""`sweep freeze`: compares benchmark off, benchmark on and a frozen choice, and saves the choice; or checks a file."""
+"""`sweep freeze`: saves a choice that is faster than benchmark off, or checks a saved choice."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Compare benchmark off, on and frozen, or check a file. After a gain the answer has a file."""
+    """Compare benchmark off, on and frozen, or check a file. An answer with a gain has a file."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -103,7 +103,7 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Return the step's plan, with `errata` if given. Try the model once. Raises NeedsGpuError."""
+    """Plan the step, with `errata` if given, and run the model once. Raises NeedsGpuError."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
@@ -181,7 +181,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Gate a step with `errata`. Raises UnfinishedError if the sweep stops undecided."""
+    """Time a step with and without errata. Raises UnfinishedError if the sweep stops undecided."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,

@@ -1,4 +1,4 @@
-"""What a gate found, and the answer that says it in words."""
+"""Results of a gate, and the answer that reports them."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -37,14 +37,14 @@ class Gate:
     state: State
     row: Verdict | None = None
     alone: Sequence[AnswerRow] = ()
-    """A/A pairs, a row for each side: kind (base, head), pairs, ratio, ratio_low, ratio_high."""
+    """A row for each side's A/A pairs: kind (base or head), pairs, ratio, ratio_low, ratio_high."""
     false_alarms: float | None = None
     """Share of false alarms among changes without effect."""
     least_found: float | None = None
     """Slowdown that this gate would find in four of five cases, as a share of base's time."""
     kernels: Sequence[KernelChange] = ()
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What differs in the environment, by name: the value at base and the value at head."""
+    """Settings that differ, by name, with the value at base and the value at head."""
     messages: dict[str, str] = field(default_factory=dict)
     """Message of a failed trial, by its side's label."""
     notes: Sequence[str] = ()

@@ -61,14 +61,14 @@ class Bisection:
     answers: Mapping[int, Gate]
     """Comparisons of an environment with the oldest, by the number of the newer environment."""
     good: int
-    """Number of the newest environment found not slower than the oldest."""
+    """Number of the newest environment that is known not to be slower than the oldest."""
     first: int | None
     """Number of the first slow or broken environment, if any. Environments between `good` and
     `first` are undecided."""
 
     @property
     def decisive(self) -> Gate:
-        """Comparison of the oldest environment with `first` or, if there is none, the newest."""
+        """Comparison of the oldest environment with `first` or, if it is None, with the newest."""
         return self.answers[max(self.answers) if self.first is None else self.first]
 
     @property
@@ -134,7 +134,7 @@ def bisect(
     machine = replace(place.look(suite), environment=oldest.environment, workloads=oldest.workloads)
     planned = plan_cells(options, name, suite, machine)
     if (cells := len(planned.chosen.cell_ids())) > 1:
-        raise SpecError(f"found {cells} cells of {name}, allowed: one; --only cell_id=... names it")
+        raise SpecError(f"found {cells} cells of {name}, allowed: one; set --only cell_id=...")
     if options.expect is not None:
         with ForkServer(python=sides[0].code.python, survey_only=True) as server:
             for note in call_models(server, first_calls(planned.chosen)):
@@ -155,8 +155,8 @@ def _bisected(
 ) -> Bisection:
     """Compare the newest environment with the oldest; if the newest is slower, bisect the rest.
 
-    If a comparison is undecided, the unmeasured environment nearest to the middle is next. Half of the
-    first slowdown becomes the threshold, so that later comparisons take fewer blocks; smaller changes pass.
+    After an undecided comparison, compare the unmeasured environment that is nearest to the middle.
+    Raise the threshold to half of the first slowdown, to save blocks. Smaller changes then pass.
     """
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
@@ -177,7 +177,7 @@ def _bisected(
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """Return the version of each installed package; nothing if `python` does not answer."""
+    """Return the packages' versions by name, or {} if `python` does not answer."""
     command = [str(python), "-P", "-c", PACKAGES]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIST_S)

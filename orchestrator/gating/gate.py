@@ -1,4 +1,4 @@
-"""`sweep gate`: whether a change makes a step slower. Times both sides in turns, and each against itself."""
+"""`sweep gate`: decides whether a change makes a step slower, by timing both sides in turns."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -127,9 +127,9 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Plan at head, or at base if the step fails at head. Return the plan, and each side's fault by label.
+    """Plan the step at head or, if it fails there, at base. Return the plan and each side's fault.
 
-    Raises SpecError if both sides have the same fault: a mistake in the command line.
+    The plan is None if both sides fail. Raises SpecError if a wrong command made both fail.
     """
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
@@ -208,7 +208,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return `power` for the blocks in the time allowed; (None, None) if no pair has both sides."""
+    """Return `power` for the blocks that the time allows, or Nones if no pair has both sides."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0
@@ -220,7 +220,7 @@ def _power(
 
 
 def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
-    """Return the contrast's verdict for the cell with the most blocks; None without a verdict."""
+    """Return the contrast's verdict for the cell with most blocks, or None if no cell has one."""
     contrast = {"field": field, "baseline": baseline, "candidate": candidate}
     least, sweep_id = ran.session.min_effect, ran.session.sweep_id
     rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)

@@ -1,4 +1,4 @@
-"""The slowdown that a gate can find: its rule is tried on simulated pairs."""
+"""Computes the slowdown that a gate can find, by trying the gate's rule on simulated pairs."""
 
 import math
 from collections.abc import Mapping
@@ -14,9 +14,10 @@ def power(
 ) -> tuple[float, float]:
     """Return the rate of false alarms, and the slowdown that four of five gates find.
 
-    `scatter`: standard deviation of a pair's log ratio. `prior`: standard deviation that the rule
-    adds as one degree of freedom. `quantiles`: quantile of Student's t by a look's number of pairs.
-    A look calls head slower if mean - quantile * (the mean's standard error) > log(1 + threshold).
+    `scatter` is the standard deviation of a pair's log ratio. `prior` is the standard deviation
+    that the rule adds as one degree of freedom. `quantiles` has a quantile of Student's t for each
+    look, by the look's number of pairs. A look calls head slower if mean - quantile * (standard
+    error of the mean) > log(1 + threshold).
     """
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []

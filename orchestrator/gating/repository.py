@@ -53,7 +53,7 @@ class Tree:
         return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
-        """Return the commit's files that differ, and new files that can hide modules."""
+        """Return the commit's files that were changed, and new files that can replace modules."""
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -63,7 +63,7 @@ class Tree:
 
 
 def check_out(commit: str, scratch: Path) -> Tree:
-    """Raises SpecError with git's reason."""
+    """Check out the commit in a new folder below `scratch`. Raises SpecError with git's reason."""
     folder = Path(tempfile.mkdtemp(dir=scratch))  # a random name that the other tree cannot know
     repository = git("rev-parse", "--absolute-git-dir")
     tree = Tree(folder=folder / "tree", index=folder / "index", repository=repository)
@@ -81,10 +81,10 @@ def commit_of(text: str) -> str | None:
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Run git and return its output. Raises SpecError with git's reason.
+    """Run git and return its output. Raises SpecError with git's reason if git fails.
 
-    Withholds the variables that git exports to hooks. With GIT_INDEX_FILE, for one, git would write
-    to the index of the commit that the user is making.
+    Git does not get the variables that it exports to hooks. With GIT_INDEX_FILE, for example, git
+    would write to the index of the commit that the user is making.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
@@ -98,7 +98,9 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return the variables that git exports to hooks, but not GIT_CONFIG_*, which may set safe.directory."""
+    """Return the names of the variables that `git` withholds. GIT_CONFIG_* is not withheld, since
+    a user may set safe.directory with it.
+    """
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

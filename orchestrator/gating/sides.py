@@ -1,4 +1,4 @@
-"""The two sides of `sweep gate`. Each is a commit of the user's repository, a folder, a wheel or a Python."""
+"""The sides of `sweep gate` and `bisect`: commits, folders, wheels or Python interpreters."""
 
 import os
 import subprocess
@@ -48,9 +48,9 @@ class Sides:
     base: Side
     head: Side
     trees: Mapping[str, Tree]
-    """Trees of the commits; the keys are `base` and `head`."""
+    """Checked-out trees of the sides that are commits, by `base` or `head`."""
     notes: list[str] = field(default_factory=list)
-    """How the measured sides differ from what was typed."""
+    """Sentences that say how the measured sides differ from the typed BASE and HEAD."""
 
     def changed(self) -> list[str]:
         """Return the files that changed since the checkout, such as `base: bench/step.py`."""
@@ -58,14 +58,14 @@ class Sides:
 
 
 def scratch_for_gate() -> AbstractContextManager[Path]:
-    """Remove killed gates' folders, then return a folder for this gate."""
+    """Remove the folders of killed gates. Return a context manager of this gate's folder."""
     return held_folder("", private_folder(our_temporary_folder() / "gates"))
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """Return the sides that BASE and HEAD name. `exact`: measure BASE itself, not its merge base with
-    HEAD. `scratch`: a folder for trees and unpacked wheels. Raises SpecError for a text that names no
-    side, UnfinishedError if a commit cannot be checked out.
+    """Return the sides that BASE and HEAD name. If both are commits, their merge base replaces
+    BASE, unless `exact` is set. Trees of commits and unpacked wheels go into `scratch`. Raises
+    SpecError if a text names no side, UnfinishedError if git cannot check out a commit.
     """
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
@@ -92,15 +92,15 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 
 
 def _commit(name: str, text: str) -> str | None:
-    """Return the commit's hash; None if `text` is no commit."""
+    """Return the hash of the commit that `text` names. Return None if it names no commit."""
     if not text.strip():
         raise SpecError(f"{name.upper()}: is empty, allowed: {ALLOWED}")
     if text.startswith(AS_PATH) or text in (".", ".."):
         return None
     commit = commit_of(text)
     if commit and (Path(text).is_dir() or _is_wheel(Path(text)) or _is_program(Path(text))):
-        names = f"./{text} is the path, {commit} the commit"
-        raise SpecError(f"{name.upper()}: {text} is a commit and a path: {names}")
+        names = f"type ./{text} for the path, {commit} for the commit"
+        raise SpecError(f"{name.upper()}: {text} is both a commit and a path; {names}")
     return commit
 
 
@@ -129,7 +129,7 @@ def _label(name: str, text: str, commit: str) -> str:
 
 
 def _in_results(text: str) -> str:
-    """Drop spaces after commas: in results, ", " separates settings."""
+    """Remove the space after each comma, since results separate settings by ", "."""
     return one_line(text).replace(", ", ",")
 
 
@@ -148,7 +148,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return why git may find no commit: git fails, or the clone is shallow; "" if neither."""
+    """Return why git may have found no commit. Return "" if git works and the clone is complete."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
@@ -157,7 +157,7 @@ def _why_no_commit() -> str:
 
 
 def environments_of(pythons: str) -> list[Side]:
-    """Return the sides of `--pythons`: Pythons, or folders with bin/python. Raises SpecError."""
+    """Return a side for each environment that `--pythons` names. Raises SpecError."""
     sides = []
     for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
         path = Path(text).expanduser()
@@ -166,7 +166,7 @@ def environments_of(pythons: str) -> list[Side]:
             raise SpecError(f"--pythons: found {text!r}, allowed: {PYTHONS}; {PYTHON}")
         sides.append(_environment(text, program))
     if len(sides) < 2:
-        raise SpecError(f"--pythons: found one, {sides[0].label!r}, allowed: {PYTHONS}")
+        raise SpecError(f"--pythons: found only {sides[0].label!r}, allowed: {PYTHONS}")
     return sides
 
 
@@ -184,7 +184,7 @@ def _is_wheel(path: Path) -> bool:
 
 
 def _in_folder(root: Path, below: str = "") -> CodeLocation:
-    """Return where a side's code is: `root / below`, or `root` if there is no such folder."""
+    """Return where the code is: in `root / below`, or in `root` if there is no such folder."""
     folder = root / below if (root / below).is_dir() else root
     return CodeLocation(folder=folder, variables=_looked_for_in([folder, root, root / "src"]))
 

@@ -1,4 +1,4 @@
-"""Chooses the GPUs that a sweep runs on: their model, and which share of that model's GPUs."""
+"""Chooses the model of a sweep's GPUs, and how many GPUs of this model the sweep uses."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
-    """Return `there`'s model that `choice` names. Raises SpecError if none or several match."""
+    """Return the model in `there` that `choice` names. Raises SpecError unless just one matches."""
     models, names = list(dict.fromkeys(there)), as_list(choice.models)
     is_any = choice.models == ALL_MODELS
     chosen = set(models) if is_any else {m for name in names for m in _called(name, models)}
@@ -32,12 +32,12 @@ def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
 
 
 def share_of(choice: GpuChoice, gpus: int) -> int:
-    """Return how many of a model's `gpus` GPUs to use: at least one."""
+    """Return how many of the model's `gpus` GPUs to use. The number is at least 1."""
     return max(1, math.floor(choice.share * gpus + ROUNDING))
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """Return `machine` with only the requested GPUs. Raises SpecError if they are of several models."""
+    """Return `machine` with only the requested GPUs. Raises SpecError like `model_asked`."""
     model = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
     uuids = [uuid for name, uuid in seen if name == model]

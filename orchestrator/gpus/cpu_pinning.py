@@ -1,4 +1,4 @@
-"""Pinning: each GPU's trials run on cores of their own, undisturbed by other GPUs' trials."""
+"""Pins each GPU's trials to CPU cores that the trials of other GPUs do not use."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -18,26 +18,26 @@ class Core:
 
     cpus: tuple[int, ...]
     node: int | None
-    """The core's NUMA node; None if unknown."""
+    """The core's NUMA node, or None if it is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pinning:
     cpus: frozenset[int]
     node: int | None
-    """The GPU's NUMA node; None if unknown."""
+    """The GPU's NUMA node, or None if it is unknown."""
 
     def __str__(self) -> str:
         return show_cpus(self.cpus)
 
 
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
-    """Return the CPUs for a GPU or slice of this host; None if NVML does not list the GPU or slice.
-    All of our processes on the host compute the same answer.
+    """Return the CPUs for a GPU or GPU slice of this host, or None if NVML does not list it. All
+    of our processes on the host compute the same answer.
 
-    All GPUs that NVML lists share the host's CPUs, as another sweep may use the other GPUs. But if
-    this process may use only some CPUs (in Slurm, in a container), only the GPUs `launched_on`
-    share these CPUs.
+    The host's CPUs are divided among all GPUs that NVML lists, since another sweep may use some of
+    these GPUs. If Slurm or a container allows this process only some CPUs, these CPUs are divided
+    among the GPUs in `launched_on`.
     """
     if gpu_uuid is None:
         return None
@@ -55,11 +55,11 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """Return this slot's cores: an equal part of its NUMA node's cores.
+    """Return this slot's equal part of the cores of its NUMA node.
 
-    `slots`: the NUMA node of each of the host's slots, always in the same order. If a node is
-    unknown or has no core in `cores`, all cores are divided among all slots. If there are more
-    slots than cores to divide, each slot gets all of these cores.
+    `slots` has the NUMA node of each of the host's slots, always in the same order. If a node is
+    unknown or has no core in `cores`, all cores are divided among all slots. If there are fewer
+    cores to divide than slots, each slot gets all of these cores.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):
@@ -94,7 +94,7 @@ def isolated_cpus(system: Path = SYSTEM) -> list[int]:
 
 
 def node_of_gpu(pci_address: str, system: Path = SYSTEM) -> int | None:
-    """Return a GPU's NUMA node. `pci_address`: as NVML writes it, with a domain of eight digits."""
+    """Return a GPU's NUMA node. `pci_address` has a domain of eight digits, as NVML writes it."""
     domain, _, rest = pci_address.lower().partition(":")
     address = f"{int(domain, 16):04x}:{rest}"
     node = text_of(system / "bus/pci/devices" / address / "numa_node")

@@ -12,12 +12,12 @@ ADVICE = "remove it, or set TMPDIR to another folder"
 
 
 def our_temporary_folder() -> Path:
-    """Return this user's temporary folder, made if missing. Raises OrchestratorError if others may write to it."""
+    """Return this user's temporary folder, and make it if needed. Raises like `private_folder`."""
     return private_folder(temporary_path())
 
 
 def temporary_path() -> Path:
-    """Return the path of this user's temporary folder, unchecked: another user may own it."""
+    """Return the path of this user's temporary folder. The folder may belong to another user."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 
@@ -27,7 +27,7 @@ def scratch_folder(name: str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder if it is missing. Raises OrchestratorError if others may write to it."""
+    """Make the folder if it is missing. Raises OrchestratorError if other users may write to it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()

@@ -1,7 +1,8 @@
-"""Locks: one launch at a time runs a plan into a results location, or uses an accelerator.
+"""Locks. Only one launch at a time may run a plan into a results location, or use an accelerator.
 
-An accelerator's lock is the name of an abstract Linux socket. All users of the machine share such
-names, but a container with its own network does not. When the process ends, the name is free.
+An accelerator's lock is the name of an abstract Linux socket. All users of a machine share such
+names. A container with its own network has different names. Linux frees the names of a process
+that ends.
 """
 
 import errno
@@ -29,8 +30,8 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan. For a URL, only this machine sees the lock. Raises SweepBusyError if the plan
-    is locked, OrchestratorError if no lock can be made.
+    """Lock a plan. If `location` is a URL, other machines do not see the lock.
+    Raises SweepBusyError if the plan is locked, OrchestratorError if no lock can be made.
     """
     busy = "this sweep is in progress; launch again when it has ended"
     return _held(_folder(location), plan_hash, busy)
@@ -44,7 +45,7 @@ def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Lock accelerators of this machine. Raises SweepBusyError, naming the accelerator and the holder."""
+    """Lock accelerators of this machine. Raises SweepBusyError, which names the lock's holder."""
     with ExitStack() as held:
         for name in sorted(accelerators):
             lock = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -59,7 +60,7 @@ def measuring_lock(accelerators: list[str]) -> Iterator[None]:
 
 
 def holder_of(location: str) -> str | None:
-    """Return a text about a process that runs a sweep into `location`; None if there is none."""
+    """Describe a process that is running a sweep into `location`. Return None if there is none."""
     for holder in _folder(location).glob(".*.holder"):
         note = _describe(holder)
         if Path("/proc", note.split()[1]).exists() or socket.gethostname() not in note:
@@ -69,7 +70,7 @@ def holder_of(location: str) -> str | None:
 
 @contextmanager
 def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Hold a lock that the kernel releases when this process ends, however it ends."""
+    """Lock `name` in `folder`. The kernel unlocks it if this process is killed."""
     holder = folder / f".{name}.holder"
     lock = FileLock(folder / f".{name}.lock")
     try:
@@ -112,7 +113,7 @@ def _describe(holder: Path) -> str:
 
 
 def held_by(name: str) -> str | None:
-    """Return a text about the sweep that measures on a device; None if there is none. Takes no lock."""
+    """Describe the sweep that is measuring on device `name`, or return None. This takes no lock."""
     holder = _holder(name)
     return holder and _busy(name, holder)
 

@@ -1,4 +1,4 @@
-"""The driver of a night, a Ray job on a cluster's head: measures on the nodes, compares, confirms.
+"""The Ray job that runs a night on a cluster: it measures on the nodes, compares and confirms.
 
 `sweep nightly` submits the job, gets its outcome, writes the reports and posts the news.
 """

@@ -1,4 +1,4 @@
-"""Prints a night's outcome, and posts the news of the night to a URL: as JSON, to Slack, or by apprise.
+"""Prints a night's outcome, and posts its news to a URL as JSON, to Slack or through apprise.
 
 The URL is a secret. Errors and logs show only its scheme and host or, for apprise, only its scheme.
 """
@@ -57,9 +57,9 @@ LIMIT_S = 120.0  # for all tries and pauses together
 class News:
     headline: str
     findings: tuple[str, ...]
-    """Texts to read: findings, the outcome's reasons, environment changes, the page."""
+    """Paragraphs of the message: findings, the outcome's reasons, changed environment, page."""
     result: Mapping[str, Json]
-    """The outcome for programs, which only the form `json` sends."""
+    """The outcome as JSON. Only the form `json` sends it."""
 
 
 def slack_body(news: News) -> Mapping[str, Json]:
@@ -74,7 +74,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """The URL's scheme and host; for apprise only the scheme, as the host may be secret."""
+        """Printable part of the URL: the scheme and host or, for apprise, only the scheme."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -104,7 +104,7 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether `url` is a plain http(s) URL. For any other, urllib3's errors quote the whole URL."""
+    """Return whether `url` is a plain http(s) URL. urllib3's errors quote any other URL in full."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -116,9 +116,9 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. An HTTP post is tried again if the server is out of reach or busy, or if its
-    answer is lost: then the news may arrive twice. Raises WebhookError if the server refuses the
-    news, if all tries fail, or if they take longer than LIMIT_S.
+    """Post the news. If the server is unreachable or busy, or if its answer is lost, an HTTP post
+    is tried again. After a lost answer the news may arrive twice. Raises WebhookError if the server
+    refuses the news, or if no try succeeds within LIMIT_S.
     """
     failures = [f"gave no whole answer in {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
@@ -131,8 +131,8 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """Send by apprise, in one try; return the failure, or "". A zero-width space after each @ keeps
-    the text from notifying people.
+    """Send the news by apprise, in one try. Return the failure, or "" if the news was sent. A
+    zero-width space after each @ keeps the text from notifying people.
     """
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
@@ -141,7 +141,7 @@ def _notify(webhook: Webhook, news: News) -> str:
 
 
 def _apprise(url: str) -> Any:
-    """Return apprise's sender, which is falsy if apprise does not know such URLs."""
+    """Return apprise's sender. The sender is falsy if apprise does not support the URL."""
     try:
         from apprise import Apprise
     except ImportError:
@@ -154,7 +154,7 @@ def _apprise(url: str) -> Any:
 
 
 def _post(webhook: Webhook, news: News) -> str:
-    """Send by HTTP, in up to TRIES tries; return the failure, or ""."""
+    """Send the news by HTTP, in up to TRIES tries. Return the failure, or "" if there is none."""
     parts = slack_body(news) if webhook.form == "slack" else asdict(news)
     body = json.dumps(parts, allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages quote the URL's path
@@ -223,7 +223,7 @@ class WhereToLook:
 def print_outcome(
     outcome: NightOutcome, reports: Sequence[Path], console: Console, results: str | None = None
 ) -> None:
-    """`results`: the typed `--results`, if any."""
+    """Print the outcome and the reports' paths. `results` is the value of `--results`, if typed."""
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for section in sections(outcome, results=results):
         title, *lines = lines_of(section)
@@ -233,7 +233,7 @@ def print_outcome(
 
 
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """`fresh`: the night's findings that were not sent before."""
+    """Return the news of a night. `fresh` has the night's findings that were not sent before."""
     new = [text for text in finding_texts(outcome) if text.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
     findings = (

@@ -1,4 +1,4 @@
-"""Runs a night: measures, compares with earlier nights, confirms by fresh trials, reports."""
+"""Measures a night, compares it with earlier nights, confirms changes, and reports."""
 
 import random
 import secrets
@@ -81,8 +81,8 @@ def run_night(
     console: Console,
     place: Place | None = None,
 ) -> int:
-    """Run a night and return the exit code. `place`: where to measure, instead of the launch file's
-    destination. Raises an error of `MISTAKES` for a mistake in the launch file or in an option.
+    """Run a night and return the exit code. If `place` is given, it replaces the launch file's
+    destination. Raises an error of `MISTAKES` if the launch file or an option is wrong.
     """
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
@@ -139,7 +139,7 @@ def _compared(night: NightRequest, console: Console) -> Compared:
 
 
 def measured_and_compared(night: NightRequest, console: Console) -> Compared:
-    """Measure at the night's place, if it has one, and compare. An error becomes a reason in the outcome."""
+    """Measure the night if it has a place, then compare it. An error is a reason in the outcome."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -167,7 +167,7 @@ def _kept_by(error: Exception) -> ExitCode | None:
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """Return whether the sweep is complete: then a second start of the night only compares."""
+    """Return whether the night's sweep is complete. If so, a second start only compares."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -175,7 +175,7 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """Return the reasons why the place cannot measure. Raises NeedsGpuError if it lacks a needed GPU."""
+    """Return why the place is unfit, if so. Raises NeedsGpuError if a needed GPU is missing."""
     checks = [*place.checks(night.request.results)]
     no_gpu = [check for check in checks if (check.name, check.state) == ("CUDA", "warning")]
     no_gpu = no_gpu if night.suite.needs_cuda else []
@@ -195,9 +195,9 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Compare the night with earlier nights. `skipped`: the reason for each model left out tonight;
-    these models do not count as missing. `outcome`: what a cluster's job has found. If given, it
-    is returned unchanged, and only the series are read.
+    """Compare the night with earlier nights. `skipped` has the reason for each model left out
+    tonight. Such a model does not count as missing. If `outcome` is given, a cluster's job found
+    it. Then it is returned unchanged, and only the series are read.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -289,9 +289,9 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates again and judge them. Without a place, judge by stored fresh trials. If
-    the last good software did not run, judge no numbers: fresh trials then count in the
-    night's value.
+    """Measure candidates again and judge them. Without a place, judge them by stored fresh trials.
+    Numeric metrics are judged only if the last good software ran, too. Otherwise, the fresh trials
+    count in the night's value.
     """
     if night.place is not None:
         try:
@@ -306,7 +306,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure the undecided candidates up to each look, then judge them."""
+    """For each look, measure the candidates that are still undecided, then judge them."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -330,7 +330,7 @@ def _measure(
             left_s = ends - monotonic()
             if todo.trials and left_s > 0:
                 labels = ", ".join(cell_labels(trial.cell for trial in todo.trials).values())
-                say(console, f"Measuring again, {len(todo.trials)} trials: {labels}")
+                say(console, f"Measuring again in {len(todo.trials)} trials: {labels}")
                 session = replace(
                     session_of(plan, confirm_id, Path()),
                     scratch=scratch_folder(confirm_id),
@@ -363,8 +363,8 @@ def confirmation_plan(
 ) -> Plan:
     """Return a plan with `blocks` blocks of each suspect cell.
 
-    A block runs each config under each software, in an order balanced over the cell's blocks. All
-    cells get block n before any gets block n + 1, so a longer plan begins with this one.
+    A block runs each config under each software, in an order balanced over the cell's blocks. Every
+    cell gets block n before any cell gets block n + 1. So a longer plan begins like this plan.
     """
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
@@ -405,7 +405,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite with the references, logs or new caches that candidates need per block."""
+    """Return the suite with a reference, log or new cache in every block if candidates need it."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

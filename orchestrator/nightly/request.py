@@ -1,11 +1,11 @@
-"""NightRequest: a night that is to run. Diary: files beside the results, which later nights read.
+"""NightRequest is a night to run. Diary has the files beside the results that later nights read.
 
-    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, also in its reports, as `night.json`
+    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, with a copy in its reports
     nightly/NAME/told.json                     alerts that were posted, so that each is posted once
     nightly/NAME/baseline.json                 the pinned night
     nightly/NAME/accepted.json                 accepted changes, oldest first
 
-NAME is `launch_name`. Comparing a night again overwrites its outcome. Each file is
+`launch_name` returns NAME. Comparing a night again overwrites its outcome. Each file has the form
 `{"crc32": ..., "content": ...}`. A night ignores an outcome or told.json with a wrong checksum. A
 wrong checksum in baseline.json or accepted.json raises SpecError. To edit a file by hand, write
 "edited" as its checksum.
@@ -91,18 +91,18 @@ class Diary:
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
-        """Return the outcome of the night before. `measured`: nights without trials do not count."""
+        """Return the previous night's outcome. If `measured`, skip nights without trials."""
         nights = [night for night in self._nights() if night < f"{name.sweep_id}.json"]
         outcomes = map(self._outcome, reversed(nights))
         return next((it for it in outcomes if not measured or it and it.recorded_trials), None)
 
     def last(self) -> NightOutcome | None:
-        """Return the last outcome with trials. Raises SpecError if it or a later file is broken."""
+        """Return the outcome of the last night with trials. Raises SpecError for a damaged file."""
         outcomes = (self._read(night, from_json) for night in reversed(self._nights()))
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return the faults of told.json and of outcomes up to this night."""
+        """Return the faults of unreadable files: told.json, and outcomes up to this night."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):
@@ -153,7 +153,7 @@ class Diary:
         return self._read(SENT, SENT_ALERTS.validate_json, "alerts are sent again") or []
 
     def _read(self, name: str, parse: Callable[[str], T], otherwise: str = AGAIN) -> T | None:
-        """Return the parsed file; None if it is missing. Raises SpecError if it is damaged."""
+        """Return the parsed file, or None if it is missing. Raises SpecError for a damaged file."""
         folder, path = self.store.folder, self._path(name)
         try:
             text = folder.read(path).to_pybytes().decode(errors="replace")
@@ -196,12 +196,12 @@ class NightRequest:
     """Host on which the night was started."""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
-    """Where this process measures. None: `destination` decides, or nothing is measured."""
+    """Where this process measures. If None, `destination` decides, or the night only compares."""
     destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
     """The launch file's webhook, or the reason why it is unusable."""
     fault: Exception | None = None
-    """A mistake in the suite, or a missing `last_good`. It is raised once the night is reported."""
+    """Mistake in the suite, or missing `last_good`, to raise after the night is reported."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -237,7 +237,7 @@ class NightRequest:
         )
 
     def again(self, cell_id: str | None = None) -> str:
-        """Return the command that measures a cell again; without `cell_id`, all cells."""
+        """Return the command that measures a cell again, or all cells if `cell_id` is None."""
         words = [self.options.program, "launch", str(self.options.file)]
         words += ["--suite", self.request.suite_name]
         if self.options.results is not None:
@@ -249,8 +249,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file. Raises an error for a mistake in the file or a typed suite. A mistake
-    in the file's own suite becomes the night's `fault`. `place`: replaces the destination.
+    """Read the launch file. A mistake in the suite that the file names becomes the night's `fault`.
+    Any other mistake raises an error. If `place` is given, it replaces the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -307,13 +307,13 @@ def read_night(
 
 
 def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alerts of `target`: a series, a cell or a metric. Return the line to print.
+    """Accept the last night's alerts of a series, a cell or a metric. Return the line to print.
 
-    Raises SpecError if there is no such alert, or for an unusable date or reason.
+    Raises SpecError if there is no such alert, or if the date or the reason is unusable.
     """
     if first is None or not (reason or "").strip():
         raise SpecError(
-            f"--accept {target}: needs --from DATE, the change's first night, and --reason TEXT"
+            f"--accept {target}: needs --from DATE (the change's first night) and --reason TEXT"
         )
     night, diary = read_date(first, "--from"), _diary(options)
     last = diary.last()
@@ -341,7 +341,7 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:
-    """Pin the night `first`; None: unpin. Return the line to print. Raises SpecError for an unknown night."""
+    """Pin the night `first`, or unpin if it is None. Return the line to print. Raises SpecError."""
     diary = _diary(options)
     if first is None:
         diary.unpin()

@@ -1,4 +1,4 @@
-"""Standing of a cell in an until-decided sweep: whether the cell gets a further block."""
+"""Tests which cells of an until-decided sweep are decided, so that they get no further block."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ OPEN, HOPELESS, OUT = "open", "hopeless", "raced_out"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
-    """Pair configs that differ in one field. The baseline is the config with PyTorch's default or,
-    if neither has the default, the earlier config.
+    """Pair configs that differ in one field. The baseline is the config with PyTorch's default in
+    this field. If neither config has the default, the baseline is the earlier config.
     """
     return contrasts_among(settings_of(config) for config in configs)
 
@@ -53,7 +53,7 @@ def name_of(config: Config) -> str:
 class Standing:
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of the config that a race never drops, as advice needs it as baseline; empty: none."""
+    """Name of the config that a race never drops, since advice needs it. Empty without advice."""
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated time to the decision or, without an estimate of blocks, to the last block."""
+        """Estimated time until the decision or, if that is unknown, until the last block."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -89,7 +89,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return standings by cell_id: of the cells in which both configs of a contrast ran."""
+    """Return the standing of each cell in which both configs of a contrast ran, by cell_id."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -101,14 +101,14 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Return the ids of the cells that get no further block; no id if the number of blocks is fixed."""
+    """Return the ids of the cells that get no further block. There are none without looks."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
 
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Collection[Contrast]) -> bool:
-    """Return whether all cells of the plan or shard are decided or out of reach."""
+    """Return whether each cell of `plan` is decided, or cannot be decided by further blocks."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
     return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
@@ -122,7 +122,7 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """Yield a state for each contrast and cell: the verdict or, if undecided, OPEN or HOPELESS."""
+    """Yield each contrast's state in each cell. An undecided state is OPEN or HOPELESS."""
     texts = [settings_of(config) for config in configs]
     if RACE in contrasts:
         yield from RaceState.of(store, sweep_id, is_over=False)
@@ -136,7 +136,7 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """Yield a state for each contrast and cell: the advice or, if unsettled, OPEN or HOPELESS."""
+    """Yield each contrast's advice in each cell. If it is not final, yield OPEN or HOPELESS."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):
@@ -156,7 +156,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Group states by cell. For each contrast and other_settings, keep a cell's first state."""
+    """Return standings by cell_id. Each has the first state per contrast and other_settings."""
     cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
         of_cell = cells.setdefault(state.cell_id, {})

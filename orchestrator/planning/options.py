@@ -61,7 +61,7 @@ class LaunchOptions:
     json: Annotated[bool, "On this machine: print the outcome as JSON at the end."] = False
     wait: WaitOption = False
     results_asked: str | None = None
-    """Default location of `sweep query` and `sweep report` in the folder of the launch."""
+    """Results location that `sweep query` and `sweep report` use by default in this folder."""
     program: str = field(default_factory=program)
     """This program's name in printed commands: `sweep`, or its path if PATH lacks it."""
 
@@ -73,7 +73,7 @@ class LaunchOptions:
         return None if self.shard is None else read_shard(self.shard)
 
     def part(self, plan: "Plan") -> "Plan":
-        """Return this launch's shard or, without --shard, the whole plan. Raises SpecError if the shard is empty."""
+        """Return this launch's part of the plan. Raises SpecError for an empty shard."""
         return plan if self.own_shard is None else self.own_shard.part(plan)
 
     @property

@@ -28,7 +28,7 @@ WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One cell, config and replicate. `twin`: 1 for the second process of an A/A pair, else 0."""
+    """One cell, config and replicate. `twin` is 1 for the second process of an A/A pair, else 0."""
 
     cell: Cell
     config: Config
@@ -37,11 +37,11 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Number of the trial's compute cache, which is empty for the first trial that uses it."""
+    """Number of the trial's compute cache. A cache is empty when the first of its trials starts."""
     repeats_block: int | None = None
-    """Number of the block repeated here, as it was split over GPUs or launches; else None."""
+    """Number of the split block that this trial repeats. None if the trial is in the plan."""
     software: str = OWN_SOFTWARE
-    """Key of the trial's Python in `Session.pythons`; empty: the launch's own Python."""
+    """Key of the trial's Python in `Session.pythons`. Empty for the launch's own Python."""
 
     @property
     def trial_id(self) -> str:
@@ -89,11 +89,11 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """Block counts at which a cell is tested, and stopped if decided; empty: all blocks run."""
+    """Block counts at which a cell is tested and, if decided, stopped. If empty, all blocks run."""
     decided_by: tuple[str, ...] = ()
-    """Names of the contrasts that decide a cell; empty: all contrasts."""
+    """Names of the contrasts that decide a cell. If empty, all contrasts do."""
     is_race: bool = False
-    """Whether the sweep looks for each cell's fastest config, and drops slower ones."""
+    """Whether the sweep searches for each cell's fastest config and drops slower configs."""
 
     @property
     def plan_hash(self) -> str:
@@ -133,13 +133,13 @@ class Plan:
         return START_S + sum_s / slots
 
     def first_look(self) -> "Plan":
-        """Return the plan cut to each cell's first looks[0] or, without looks, LOOKS[0] blocks."""
+        """Return the plan up to each cell's first look or, without looks, up to LOOKS[0] blocks."""
         first = (self.looks or LOOKS)[0]
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the trials up to each cell's first look in front, grouped by cell.
-        The smallest group is first.
+        """Return the plan with each cell's trials up to its first look in front, cell by cell. The
+        cell with the fewest such trials comes first.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -161,11 +161,11 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Plan a suite replicate by replicate: each has a block of every cell, in random order.
+    """Plan a suite. Each replicate has a block of every cell, in random order.
 
-    So if a time limit cuts the sweep, no cell is more than one replicate behind another. The cells
-    seed the order: it is equal every night.
-    `configs`: by cell_id, for cells with configs of their own.
+    So if a time limit ends the sweep, no cell is more than one replicate behind another. The cells
+    are the seed of the order, so the order is the same every night. `configs` replaces the suite's
+    configs for some cells, by cell_id.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -207,7 +207,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with a new compute cache for each pair of replicates: empty, then warm."""
+    """Return the plan with a new compute cache for each two replicates: first empty, then warm."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -216,13 +216,13 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan of the replicates below `most`; if there are none, the whole plan."""
+    """Return the plan with only replicates below `most`, or the whole plan if there are none."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return a request to call each user model and each bundled model that has `expect`."""
+    """Return requests to call each user model, and each bundled model with `expect`, once."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell
@@ -265,8 +265,8 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Return `start` in the order of block `number`, from 0. Of any two members, each precedes the
-    other in half of the blocks. In every 2 * len(start) blocks, each member comes first twice.
+    """Return `start` in the order of block `number`, counted from 0. Each member precedes each
+    other member in half of the blocks. In 2 * len(start) blocks, each member comes first twice.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
@@ -325,5 +325,5 @@ def read_shard(text: str) -> Shard:
     match = WRITTEN.fullmatch(text)
     number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:
-        raise SpecError(f"--shard: found {text!r}, allowed: I/N with I from 1 to N, as 2/4")
+        raise SpecError(f"--shard: found {text!r}, allowed: I/N with I from 1 to N, such as 2/4")
     return Shard(number=number, of=of)

@@ -1,4 +1,4 @@
-"""SweepRequest: what a launch file and a command line ask for. Planned: a request's plan."""
+"""SweepRequest is what a launch file and a command line ask for. Planned is a request's plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,16 +25,16 @@ class SweepRequest:
     """The user's modules that the fork server imports once, besides the suite's."""
     budget_minutes: float | None = None
     launched_at: float | None = None
-    """`monotonic()` when the time limit began; None: the limit begins with the first block."""
+    """`monotonic()` when the time limit began. If None, the limit begins with the first block."""
     may_skip: bool = False
-    """Whether to omit trials that lack a package or compiler, as a night does, or to fail."""
+    """Whether trials that lack a package or compiler are omitted, as in a night, or fail."""
     job: Job | None = None
     """The job to advise on. With a job, every second block starts with an empty compute cache."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Location of each code that a gate or bisect compares, by the `code` of a config."""
+    """Locations of the codes that a gate or bisect compares. The key is a config's `code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a candidate that is surely not slower decides its cell, too, as in a gate."""
+    """Whether a cell is also decided if its candidate is surely not slower, as in a gate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ class Planned:
     chosen: Plan
     """The trials of `whole` that `--only` selects."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Reasons why models or executions were left out (`may_skip`), by name."""
+    """Reasons why models or executions were omitted, by their names. See `may_skip`."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

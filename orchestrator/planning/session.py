@@ -1,4 +1,4 @@
-"""Session: all that a slot needs to know of a launch. Job: what the user will run."""
+"""Session is all that a slot needs to know of a launch. Job is what the user will run."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,18 +20,18 @@ DEFAULT_STEPS = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What the user is going to run: parameters of the question `advice`."""
+    """What the user is going to run. The fields are parameters of the question `advice`."""
 
     steps: int = DEFAULT_STEPS
     """Number of steps in one process."""
     hours: float | None = None
-    """Length of the job. Replaces `steps` by the steps that the baseline makes in this time."""
+    """Length of the job. It replaces `steps`: the baseline's speed gives the number of steps."""
     state: str = "container"
     """CUDA's compute cache when the process starts: empty (`container`) or filled (`warm`)."""
     memory_limit_gib: float | None = None
     """Memory of the GPU; a setting that needs more does not fit."""
     runs: int = 1
-    """Number of runs of the job; the confidence interval is that of their mean."""
+    """Number of runs of the job. The confidence interval is for the mean of these runs."""
 
     @property
     def blocks_owed(self) -> int:
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Where a trial's code is. `variables`: environment variables of its process, such as SWEEP_MODULES."""
+    """Location of a trial's code. `variables` are environment variables, such as SWEEP_MODULES."""
 
     folder: Path | None
     python: Path | None = None
@@ -56,7 +56,7 @@ class Session:
     sweep_id: str
     launch_id: str
     plan: Plan
-    """The trials of `own` that this launch runs: without a record, or to be retried."""
+    """The trials of `own` that this launch runs, since they have no record or are to be retried."""
     own: Plan
     """All trials of this launch's shard or, without a shard, of the whole plan."""
     reason: str = ""
@@ -69,60 +69,56 @@ class Session:
     plan_trials: int
     """Number of trials of the whole sweep's plan."""
     looks: tuple[int, ...] = ()
-    """Block counts at which a cell is tested; empty: the number of blocks is fixed."""
+    """Block counts at which a cell is tested. If empty, the number of blocks is fixed."""
     job: Job | None = None
-    """The job whose advice decides a cell; None: the cell's verdict decides."""
+    """The job whose advice decides a cell. If None, the cell's verdict decides it."""
     cell_by_cell: bool = False
-    """Whether cells run to their first look one by one, as time may not suffice for all cells."""
+    """Whether each cell runs to its first look before the next starts. Set if time is short."""
     begun: Mapping[str, int] = field(default_factory=dict)
-    """Number of blocks up to the last begun, by cell_id."""
+    """Number of blocks begun by earlier launches, by cell_id."""
     of_cells: int = 0
     """Number of cells of the whole sweep's plan."""
     plan_blocks: int = 0
-    """Number of blocks of the whole sweep's plan; with looks, the most that may run."""
+    """Number of blocks of the whole sweep's plan. If there are looks, fewer blocks may run."""
     shard: Shard | None = None
-    """The shard that this launch runs; None: the whole plan."""
     retries: dict[str, int]
-    """Retry number, from 1, of each failed trial that runs again, by trial_id."""
+    """Number of the retry of each failed trial that runs again. The key is its trial_id."""
     scratch: Path
     """Folder on each node for compute caches; it stays until the sweep is finished."""
     folder: Path
-    """Base of relative paths of the user's workload files: the launch's folder. On a cluster it is
-    `Path()`, as workers start in a copy of the launch's folder."""
+    """The launch's folder, to which paths of the user's workload files are relative. On a cluster
+    it is `Path()`, since workers start in a copy of the launch's folder."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
     preload: tuple[str, ...] = ()
-    """Modules that the fork server imports once."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
-    """Pythons of other environments, by a trial's `software`."""
+    """Python interpreters of other environments. The key is a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Location of each code that a gate or bisect compares, by the `code` of a config."""
+    """Locations of the codes that a gate or bisect compares. The key is a config's `code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a candidate that is surely not slower decides its cell, too, as in a gate."""
+    """Whether a cell is also decided if its candidate is surely not slower, as in a gate."""
 
     @property
     def lock_name(self) -> str:
-        """Name of the sweep's lock. Each shard has its own, as shards of one plan may run side by side."""
+        """Name of the sweep's lock. It differs between shards, which may run side by side."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def by_ranks(self) -> Iterator["Session"]:
-        """Yield a session for each number of ranks, the smallest number first. A slot of the
-        session has one GPU for each rank.
-        """
+        """Yield a session for each number of ranks, smallest first. A slot has a GPU per rank."""
         for count in sorted({trial.cell.rank_count for trial in self.plan.trials}):
             plan, own = self.plan.with_ranks(count), self.own.with_ranks(count)
             yield replace(self, plan=plan, own=own)
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Return whether the shard (no shard: the sweep) lacks records outside `hopeless` cells."""
+        """Return whether this shard or sweep lacks records of cells that are not in `hopeless`."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
         return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Return the ids of the cells that have records, none of them ok."""
+        """Return the ids of the cells that have records, but no record whose status is ok."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
@@ -154,7 +150,7 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Collection[str]) -> tuple[str, ...]:
-    """Return the modules that the fork server imports once. Raises SpecError if one of `own` is missing."""
+    """Return the modules to import once. Raises SpecError if a module in `own` is not installed."""
     if missing := [module for module in own if not _is_installed(module)]:
         raise SpecError(f"metadata.sweep.preload: {missing[0]} is not installed")
     # the chosen cells may not need a missing module of the suite

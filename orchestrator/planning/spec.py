@@ -1,4 +1,4 @@
-"""The keys of a launch file's `metadata.sweep`; a command's choice of launch file and suite."""
+"""Reads a launch file's `metadata.sweep`. Chooses the launch file and the suite of a command."""
 
 import re
 from collections.abc import Iterator
@@ -159,8 +159,8 @@ class SweepSpec(BaseModel):
 def choose_suite(
     spec: SweepSpec, name: str | None, replicates: Replicates | None = None
 ) -> tuple[str, SuiteSpec]:
-    """Return the suite and its name. `name` and `replicates` override the launch file. Raises SpecError for an unknown
-    suite, LaunchFileError for a mistake in its file.
+    """Return the suite's name and the suite. `name` and `replicates` override the launch file.
+    Raises SpecError for an unknown suite, LaunchFileError for a mistake in the suite's file.
     """
     if replicates is not None:
         spec = spec.model_copy(update={"replicates": replicates})
@@ -186,7 +186,7 @@ def choose_suite(
 
 @contextmanager
 def cells_named(file: Path, suite: str) -> Iterator[None]:
-    """Add the file and the line to an error about a suite's cells."""
+    """Add the cell's place, such as a file and line, to an error about a suite's cells."""
     try:
         yield
     except CellsError as error:
@@ -205,7 +205,7 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
 
 
 def load_suite(name: str) -> SuiteSpec:
-    """Return a bundled suite by its name, or the suite in a .yaml file. Raises SpecError or LaunchFileError."""
+    """Return a bundled suite, or the suite in a .yaml file. Raises SpecError or LaunchFileError."""
     if fault := _no_suite(name):
         raise SpecError(fault)
     if is_path(name):
@@ -230,7 +230,7 @@ def _no_suite(name: str) -> str | None:
 
 
 def is_path(suite: str) -> bool:
-    """Return whether `suite` is a path; else it is the name of a bundled suite."""
+    """Return whether `suite` is a file's path instead of a bundled suite's name."""
     return suite.endswith((".yaml", ".yml"))
 
 
@@ -247,8 +247,8 @@ def asked_file(
     """
     if typed is not None and typed.suffix == ".py":
         raise SpecError(
-            f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in it: "
-            f"sweep advise {typed}:NAME --input SIZES"
+            f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in "
+            f"this file, use: sweep advise {typed}:NAME --input SIZES"
         )
     if typed is not None and not _is_suite(typed):
         return typed, suite, ""
@@ -294,7 +294,7 @@ class NightName:
 
 
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
-    """Return the name of the file's nights: `nightly.name`, else `cluster_name`, else the file's name."""
+    """Return the nights' name: the first of `nightly.name`, `cluster_name` and the file's name."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
 

@@ -1,4 +1,4 @@
-"""Turns dataclass fields into Typer's options, and the fields' values into words to type."""
+"""Turns dataclass fields into Typer's options, and the fields' values into command-line words."""
 
 import os
 import shutil
@@ -20,9 +20,9 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""Import path of the function that lists a field's values for a shell's completion, by field."""
+"""Functions that list values for shell completion, as import paths. The key is a field's name."""
 POSITIONAL = object()
-"""Marks a field that is typed without an option's name."""
+"""Mark of a field that is a positional argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
-    """Return what to type for options that differ from their defaults, except fields `without`."""
+    """Return the command-line words of the options, except defaults and fields in `without`."""
     hints = get_type_hints(type(options), include_extras=True)
     words: list[str] = []
     for field in fields(options):

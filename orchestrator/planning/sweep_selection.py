@@ -1,4 +1,4 @@
-"""Chooses the sweep that a launch runs: a new one, or an unfinished earlier one."""
+"""Chooses whether a launch starts a new sweep or resumes an unfinished sweep."""
 
 import secrets
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 
 
 def _named(store: Store, planned: Planned) -> Session:
-    """Return a session of the sweep that --resume or --sweep-id names. Only --sweep-id may name a new one."""
+    """Return the session of a named sweep. Only --sweep-id, not --resume, may name a new sweep."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
     sweep_id = options.resume or options.sweep_id
     named = f"{'--resume' if options.resume else '--sweep-id'} {sweep_id}"
@@ -80,7 +80,7 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return a session that resumes the sweep `state` or, for None, starts a new sweep."""
+    """Return a session that resumes the sweep of `state`. If `state` is None, the sweep is new."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard

@@ -1,4 +1,4 @@
-"""The ranks above 0 of a trial, as the server sees them. Their processes end when rank 0's does."""
+"""A trial's ranks above 0, seen from the server. Their processes end with the process of rank 0."""
 
 import os
 import select
@@ -14,7 +14,7 @@ from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply
 
 @dataclass(kw_only=True, slots=True)
 class Follower:
-    """The process of a rank above 0. If it fails, it writes a Reply to `replies`, as one line."""
+    """The process of a rank above 0. If its job fails, it writes a Reply to the pipe `replies`."""
 
     rank: int
     pid: int
@@ -30,7 +30,7 @@ class Follower:
             self.wait_status = os.waitpid(self.pid, 0)[1]
 
     def fault(self) -> Reply | int | None:
-        """Return the reply or wait status of a failed process, else None."""
+        """Return a failed process's reply or wait status. Return None if it has not failed."""
         if self.wait_status:
             return self.wait_status
         line, end, _ = self.unread.partition(b"\n")

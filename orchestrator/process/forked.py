@@ -1,4 +1,4 @@
-"""A forked process as the server sees it: pipes, replies, and how long it may keep the baton."""
+"""Forks a process for a job. The server reads the process's replies and enforces its deadline."""
 
 import math
 import os
@@ -50,7 +50,7 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeErro
 
 
 class PipeBaton:
-    """The baton of a forked process, one line: read from `turns`, written to `reply_to`."""
+    """Reads the baton as a line from `turns`, and passes it back as a line to `reply_to`."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -121,7 +121,7 @@ class Forked:
         return own.union(*({follower.pidfd, follower.replies} for follower in running))
 
     def tell(self, turn: bytes) -> None:
-        """Pass the baton to the process. `turn`: a Turn, as JSON."""
+        """Pass the baton to the process. `turn` is a Turn as JSON."""
         now = monotonic()
         if self._passed_on_at is not None:
             self._waited_s += now - self._passed_on_at
@@ -131,7 +131,7 @@ class Forked:
             os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read the process's lines. If it passes the baton back, return its report, as JSON."""
+        """Read the process's lines. If it passed the baton back, return its report as JSON."""
         self._watch_followers()
         if self._replies not in ready:
             return None
@@ -152,8 +152,8 @@ class Forked:
         return passed
 
     def _watch_followers(self) -> None:
-        """If a follower failed, note its fault and kill rank 0. Do neither if rank 0 died, as this
-        makes followers fail.
+        """If a follower failed, note its fault and kill rank 0. Do nothing if rank 0 died, because
+        its death makes followers fail.
         """
         for follower in self._followers:
             follower.listen()
@@ -164,7 +164,7 @@ class Forked:
             self.kill()
 
     def _rank_0_died(self, patience_s: float) -> bool:
-        """Return whether rank 0 ends within `patience_s`, by a signal or a nonzero exit code."""
+        """Return whether rank 0 dies within `patience_s`: by a signal or a nonzero exit code."""
         if not select.select([self._pidfd], (), (), patience_s)[0]:
             return False
         end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
@@ -280,9 +280,11 @@ class Forked:
 def live(
     request: Request, turns: int | None, reply_to: int, log: int, born: float, seat: Ranks | None
 ) -> None:
-    """Run the job, write the reply and end this process. `born`: `monotonic()` at the fork.
-    `seat`: the process's rank; None if the job has no ranks. `turns`: the pipe that brings the
-    baton; None for a rank above 0, which replies only if it fails.
+    """Run the job, write the reply and end this process.
+
+    `born` is the `monotonic()` time of the fork. `seat` is the process's rank, or None if the job
+    has no ranks. `turns` is the pipe that brings the baton, or None for a rank above 0. Such a rank
+    replies only if it fails.
     """
     global _replier
     _replier = os.getpid()
@@ -317,9 +319,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close the pipes and sockets that came from the server, so that a trial cannot write to them.
-    `ours`: descriptors that stay open.
-    """
+    """Close the server's pipes and sockets, so that a trial cannot use them. Keep `ours` open."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -328,7 +328,7 @@ def _close_other_pipes(*ours: int) -> None:
 
 
 def _seats(request: Request) -> list[Ranks]:
-    """Return the ranks of a trial that has several; an empty list for other jobs."""
+    """Return the ranks of a trial with several ranks. Return an empty list for any other job."""
     job = request.job
     count = job.trial.cell.rank_count if isinstance(job, TrialJob) else 1
     return make_ranks(count) if count > 1 else []
@@ -393,8 +393,8 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and its traceback's innermost line outside torch and cudnn_sweep. If
-    no line is outside, take the innermost of all.
+    """Return the error's text and where it was raised: the traceback's innermost line outside torch
+    and cudnn_sweep. If all lines are inside, use the innermost line.
     """
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -416,7 +416,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return what the user may try against the error, else ""."""
+    """Return a hint at what the user may try, or an empty text if nothing is known."""
     if isinstance(job, protocol.TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | protocol.CallJob):

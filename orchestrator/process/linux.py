@@ -23,7 +23,7 @@ def die_with_parent() -> None:
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap all children except `but`, then the orphans of the killed."""
+    """Kill and reap all children except `but`. Then do the same with their orphans."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:
@@ -33,7 +33,7 @@ def end_children(but: Collection[int] = ()) -> None:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system: glibc would keep it, in an arena for each thread."""
+    """Return freed memory to the system. Otherwise glibc keeps it in each thread's arena."""
     trim = getattr(_libc, "malloc_trim", None)  # only glibc has it
     if trim is not None:
         trim(0)

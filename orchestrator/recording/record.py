@@ -43,8 +43,8 @@ def make_record(
     attempt: Attempt,
     log: Outcome | None = None,
 ) -> RunRecord:
-    """Return a trial's row, with the planned config if the process reported none. `log`: outcome
-    of the logging process, if there was one.
+    """Return a trial's row. If the process reported no config, the row has the planned config.
+    `log` is the outcome of the logging process, if there was one.
     """
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
     status, message = _judged(outcome, log)
@@ -107,7 +107,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """Return the status and message: an error if cuDNN ran a plan that the errata ban."""
+    """Return the outcome's status and message, or an error if cuDNN ran a plan that errata ban."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return (
         ("error", f"errata: cuDNN ran {'; '.join(ran)}")

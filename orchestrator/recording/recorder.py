@@ -34,33 +34,33 @@ class Failure:
 @dataclass(kw_only=True, slots=True)
 class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
-    """Trials recorded in this launch, by status."""
+    """Number of trials recorded in this launch, by status."""
     slots: dict[str, str] = field(default_factory=dict)
     """Trial that each slot began last, by slot name. The slot's next record removes the entry."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
     """Names of the warnings about the timed code, each once."""
     repeated: int = 0
-    """Number of repeated records: only a trial's first counts."""
+    """Number of dropped records of trials that already had a record."""
     lost: int = 0
-    """Number of attempts whose worker died before a record."""
+    """Number of attempts that left no record because their worker died."""
     held: int = 0
     """Number of records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
     """Number of held records that were saved in another folder, by folder."""
     reasons: list[str] = field(default_factory=list)
-    """Why workers lost trials, each once."""
+    """Reasons for which workers lost trials, each once."""
     given_up: list[str] = field(default_factory=list)
     """Trials whose worker died too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
-    """Message of each given-up cell, by cell_id."""
+    """Error message of each cell that was given up, by cell_id."""
     standings: str | None = None
-    """Text on how many cells are decided, if the sweep runs until decided."""
+    """Text on the number of decided cells. None if the sweep does not run until decided."""
     stopped: str | None = None
     """Why no new trial starts."""
 
     def then(self, later: "Progress") -> "Progress":
-        """Return the sum of this progress and a later one, for a launch that ran several plans."""
+        """Return the sum of this progress and that of a later plan of the same launch."""
         return Progress(
             statuses=dict(Counter(self.statuses) + Counter(later.statuses)),
             slots=dict(later.slots),
@@ -83,18 +83,18 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return the status and, of an exception in `message`, type and line; else `message`."""
+    """Return `status` and `message`. Shorten a message about an exception to its type and line."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
 
 class Hopeless:
-    """Finds cells that cannot run: every config raised the same Python exception twice. Lack of
-    memory, crashes and timeouts do not count: they are results of single trials.
+    """Finds cells that cannot run, because each config raised the same Python exception twice. Lack
+    of memory, crashes and timeouts do not count, as another trial may succeed.
     """
 
     def __init__(self, configs: int | None) -> None:
-        """`configs`: how many configs must fail before a cell is given up; None: never give up."""
+        """Give up a cell once `configs` configs have failed, or never if `configs` is None."""
         self._configs = configs
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
@@ -123,14 +123,14 @@ def configs_to_fail(session: Session) -> int:
 
 
 class Recorder:
-    """Ray actor; one event loop changes its state. Records that come during a write share the next
-    file: writing thirty takes no longer than one.
+    """A Ray actor that stores records. Only its event loop changes its state. Records that come
+    during a write share the next file, as writing thirty records takes no longer than writing one.
     """
 
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """`followed`: keep records for `take`. `configs`: as in `Hopeless`."""
+        """If `followed`, keep records for `take`. `configs` is as in `Hopeless`."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -149,7 +149,7 @@ class Recorder:
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return the trials that are still to run. `cells`: each trial's cell_id, by trial_id."""
+        """Return which trials are still to run. `cells` maps each trial_id to a cell_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -158,7 +158,7 @@ class Recorder:
         return [trial_id for trial_id in often if trial_id not in self._recorded]
 
     def begin(self, trial_id: str, slot: str) -> int | None:
-        """Count an attempt and return its number; None if no trial may start any more."""
+        """Count an attempt and return its number. Return None if no new trial may start."""
         if self._progress.stopped:
             return None
         self._attempts[trial_id] += 1
@@ -166,7 +166,7 @@ class Recorder:
         return self._attempts[trial_id]
 
     async def record(self, record: RunRecord) -> bool:
-        """Make a record durable. If that fails, hold it, start no further trials, and return False."""
+        """Store a record. On a failure, hold it for `finish`, stop new trials and return False."""
         self._progress.slots.pop(record.slot, None)
         if record.trial_id in self._recorded:
             self._progress.repeated += 1  # the first counts
@@ -191,15 +191,15 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set how many slots `wait_for_all_slots` waits for: those with a block at the start. Some
-        slots may have started before this call.
+        """Set how many slots `wait_for_all_slots` waits for, namely the slots that get a block at
+        the start. Some of them may have started before this call.
         """
         self._slots_missing += count
         self._expects_slots = True
         self._open_if_all_are_up()
 
     async def wait_for_all_slots(self) -> None:
-        """Count a slot as started, and wait for the others, whose imports would disturb a block."""
+        """Count a slot as started. Wait for all slots, as their imports would disturb a block."""
         self._slots_missing -= 1
         self._open_if_all_are_up()
         with suppress(TimeoutError):
@@ -228,7 +228,7 @@ class Recorder:
             self._progress.reasons.append(reason)
 
     def launch_ended(self) -> None:
-        """Have `finish` mark the last record as the launch's end."""
+        """Tell `finish` to mark the last record as the launch's end."""
         self._has_ended = True
 
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:

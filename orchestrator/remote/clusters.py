@@ -57,7 +57,7 @@ UNTIL_THE_LAUNCH = "unknown until the launch"
 END_S = 10.0  # for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Stores the outcome of a night, given its sweep_id and JSON. Raises AnalysisError if the JSON is invalid."""
+"""Stores a night's outcome, given the sweep_id and the outcome as JSON. Raises AnalysisError."""
 
 
 class Cluster:
@@ -83,10 +83,9 @@ class Cluster:
         return ExitCode.FINE
 
     def _show_start(self, console: Console) -> None:
-        """Print how a launch would bring the cluster up; nothing if it would not."""
+        """Print how a launch would bring the cluster up. Print nothing if it must be up already."""
 
     def _size(self) -> str:
-        """Return a text on the cluster's hosts and GPUs, as far as the launch file states them."""
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
 
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
@@ -143,8 +142,9 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night, or follow it if it runs already. Also `keep` earlier nights' outcomes that
-        nobody followed. Raises SweepBusyError if another night of the launch file is running.
+        """Run the night, or follow it if it is running already. First store the outcomes of earlier
+        nights that nobody followed. Raises SweepBusyError if another night of the launch file is
+        running.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)
@@ -170,7 +170,7 @@ class RunningCluster(Cluster):
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """`keep` new outcomes. Return tonight's job if it is running or its outcome is new."""
+        """Store new outcomes of nights. Return tonight's job if it runs or its outcome is new."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
@@ -241,7 +241,7 @@ class RunningCluster(Cluster):
         if not (sent := jobs.sent(self.known.sender())):
             raise ClusterError(
                 f"no sweep was sent to {self.where} from here since its head node started: `sweep launch` resumes "
-                "an unfinished one from the records that are here"
+                "an unfinished sweep from the records that are here"
             )
         return sent
 

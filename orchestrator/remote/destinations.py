@@ -41,7 +41,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night and `keep` its outcome, or return the place for the caller to run it."""
+        """Run the night and `keep` its outcome, or return the place where the caller must do so."""
 
 
 File = LaunchFile[SweepSpec]
@@ -61,7 +61,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Launch or, in a dry run, print the plan. Return the exit code. Raises one of MISTAKES."""
+    """Launch, or print the plan in a dry run. Return the exit code. Raises one of MISTAKES."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
@@ -115,7 +115,7 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """If there is no GPU, print what the run or plan is good for, and a cut in blocks per cell."""
+    """If there is no GPU, print what the run still shows, and whether it has fewer blocks."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite

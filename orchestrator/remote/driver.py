@@ -1,7 +1,8 @@
-"""The driver of a launch, a Ray job on a cluster's head: surveys the nodes, plans, runs.
+"""The driver of a launch on a cluster. It surveys the nodes, plans the sweep and runs it.
 
-`sweep launch` starts this driver in a folder with the request and the user's own files. The driver prints events for
-commands that follow it, and lines for people. If `sweep launch` itself runs on a node, the driver is its child.
+The driver is a Ray job on the cluster's head. If `sweep launch` itself runs on a node, the driver
+is a child of that process instead. The driver starts in a folder with the request and the user's
+own files. It prints events for the commands that follow it, and lines for people.
 """
 
 import logging
@@ -64,7 +65,7 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """The nodes of a cluster as a Place. It prints an Event for each change, for commands that follow the job."""
+    """A cluster's nodes as a Place. It prints Events for the commands that follow the job."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
@@ -78,7 +79,7 @@ class TheseNodes:
         if counts:  # a slot has one GPU
             raise SpecError(
                 f"ranks: found {', '.join(sorted(counts))}, allowed on a cluster: {ONE_RANK}; "
-                "launch where each rank has its own GPU"
+                "launch on a machine with a GPU for each rank"
             )
         return self._nodes[0].machine
 
@@ -145,7 +146,7 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run this folder's request on this node's cluster. Print how it ends; return the exit code."""
+    """Run this folder's request on this node's cluster. Emit Ended, and return the exit code."""
     request = read_request(Path.cwd())
     try:
         # Ray copies a job's folder to its workers. Without a job, this process has Ray do that.
@@ -184,7 +185,7 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the requested model's fit nodes. Raises SpecError for no node or several models."""
+    """Return the requested model's fit nodes. Raises SpecError if none or several models match."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)

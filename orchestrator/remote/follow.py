@@ -1,4 +1,4 @@
-"""Follows a job to its end, or reads its output so far; copies the job's records."""
+"""Follows a job to its end, or reads its output so far. Copies the job's records."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
@@ -41,8 +41,8 @@ class Follower:
     """Handles a job's events: shows progress, copies records, keeps the last event. An event may be repeated."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """`results`: folder for copies of records. No record is copied if `results` is a URL, or
-        the folder into which the job itself writes (`is_here`).
+        """Copy records into the folder `results`. Copy none if `results` is a URL, or if the job
+        itself writes into this folder (`is_here`).
         """
         self._console = console
         self._store = open_store(results)
@@ -110,8 +110,8 @@ class Follower:
 
 
 def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end, connecting again after a break. Raises ClusterError if the cluster is not reached
-    for LOST_S, UnfinishedError if the job ended early, SpecError if its driver ended with an error.
+    """Follow a job to its end, and reconnect after a break. Raises ClusterError after LOST_S
+    without a connection, UnfinishedError if the job ends early, SpecError if its driver fails.
     """
     follower = Follower(job.results, console)
     taken, lost_at = 0, None
@@ -142,7 +142,7 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
 class JobStatus:
     job_id: str
     state: str
-    """State of a Ray job, such as pending or failed; of this machine: running or not running."""
+    """State of a Ray job, such as pending or failed. For this machine: running or not running."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]
@@ -183,12 +183,12 @@ def status_here(location: str) -> JobStatus:
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    """Copy the jobs' records into the results here; return the number of new ones."""
+    """Copy the jobs' records into the results here. Return the number of new records."""
     return sum(len(fetch(jobs, job).new) for job in sent if missing_here(jobs, job))
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far and copy its records; return the Follower that did so."""
+    """Read a job's output so far and copy its records. Return the Follower that read the output."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)
@@ -197,7 +197,7 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Count the job's records and end marks that the results here lack; 0 for a URL."""
+    """Count the job's records and end marks that the results here lack. Return 0 for a URL."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0

@@ -57,13 +57,13 @@ class NightJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
-    """The request of a launch or, with `night`, of a night."""
+    """The request of a launch, or of a night if `night` is set."""
 
     sweep: SweepRequest
     workers: int = 0
-    """Number of nodes besides the head to wait for."""
+    """Number of nodes for which the driver waits. The head is not counted."""
     inside: bool = False
-    """Whether the command runs on a node of the cluster. Then the driver is its child, not a job."""
+    """Whether the command runs on the cluster. If so, the driver is its child and not a job."""
     allow_unauthenticated: bool = False
     night: NightJob | None = None
 
@@ -110,7 +110,6 @@ class SweepStatus:
     ended: bool = False
     """Whether a record marks the end of the launch."""
     stopped: str | None = None
-    """Why no new trial starts."""
 
     def __str__(self) -> str:
         line = f"sweep {self.sweep_id}: {self.trials_recorded} of {self.trials_planned} trials recorded"
@@ -122,7 +121,7 @@ class Progressed:
     """Progress of a job. The latest event replaces the earlier ones."""
 
     progress: Progress
-    """Progress of the current run: of the plan or, later, of repeats of split blocks."""
+    """Progress of the current run. First the plan runs, then the repeats of split blocks run."""
     sweeps: dict[str, SweepStatus]
     """Status by launch_id. In a night, the sweep and the fresh trials are two launches."""
     kind: Literal["progressed"] = "progressed"
@@ -138,7 +137,7 @@ class Recorded:
 class Ended:
     exit_code: int
     reason: str | None = None
-    """Message of the error with which the driver ended; None if it ended without one."""
+    """Message of the error with which the driver ended. None if there was no error."""
     outcome: str = ""
     """Outcome of a night, as in `night.json` of its reports."""
     kind: Literal["ended"] = "ended"
@@ -154,7 +153,7 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str) -> Event | None:
-    """Return the event in a line, or None for plain output and an incomplete event."""
+    """Return the event in a line. Return None for plain output and for an incomplete event."""
     if not line.startswith(MARK):
         return None
     try:
@@ -212,7 +211,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy the records that the head may have lost: of unfinished sweeps and earlier nights."""
+    """Copy records of unfinished sweeps and earlier nights, as the head may have lost them."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

@@ -61,7 +61,7 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
 
 
 Unfit: TypeAlias = list[tuple[str, str]]
-"""Nodes that cannot take part: the address and the reason of each."""
+"""Address of each node that cannot take part, with the reason."""
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
@@ -111,7 +111,7 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """Remove old caches, and survey this node in a child process: this process, which Ray keeps,
+    """Remove old caches, and survey this node in a child process. Ray keeps this process, so it
     must not import torch.
     """
     folder = our_temporary_folder()
@@ -122,9 +122,7 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove compute caches that old sweeps left. A sweep that ends removes only the caches on its
-    driver's node.
-    """
+    """Remove compute caches of old sweeps. A sweep removes only those on its driver's node."""
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)
@@ -161,7 +159,7 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """Keep each model's largest group of nodes equal in hardware and software; others are unfit."""
+    """Keep each model's largest group of equal nodes. Return the other nodes as unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
     reason = "its hardware or software is not that of the other nodes with"

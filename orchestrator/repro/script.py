@@ -28,7 +28,7 @@ KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes of a ce
 class Reproduced:
     title: str
     address: str | None
-    """Address of the report; None for a trial."""
+    """Address of the report. None for a trial."""
     sides: Mapping[str, CaseSide]
     """The convolutions to time, by the text of their settings."""
 

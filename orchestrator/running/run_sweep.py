@@ -1,5 +1,5 @@
-"""Runs a sweep: surveys a place, plans, chooses the sweep, runs its missing trials. A place
-is the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
+"""Runs a sweep: surveys a place, makes a plan, chooses the sweep, and runs its missing trials. A
+place is the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
 """
 
 import math
@@ -48,14 +48,14 @@ from cudnn_sweep.workloads.survey import Survey
 
 END_S = 3.0  # to write held records, end Ray and query the summary
 RunSession: TypeAlias = Callable[[Session, float | None], Progress]
-"""Runs a session's trials. The float: seconds after which no block starts; None: no limit."""
+"""Runs a session's trials. After the given seconds no block starts. None means no limit."""
 
 
 class Place(Protocol):
     """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the place; import no workload if `needs_cuda` finds no GPU. Raises SpecError."""
+        """Survey the place. With `needs_cuda` but no GPU, import no workload. Raises SpecError."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call each trial's model once, after `look`. Raises SpecError or ModelError on a fault."""
@@ -66,10 +66,10 @@ class Place(Protocol):
     def opened(
         self, store: Store, machine: Survey, console: Console
     ) -> AbstractContextManager[RunSession]:
-        """Hold the place, and yield the function that runs a session. Raises SweepBusyError."""
+        """Lock the place, and yield a function that runs a session. Raises SweepBusyError."""
 
     def last_good(self, python: Path) -> Environment:
-        """Return the environment of the last good `python`. Raises ServerError or SpecError."""
+        """Return the environment of the interpreter `python`. Raises ServerError or SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
         """Yield the quick checks of `sweep doctor`, run before a night."""
@@ -87,7 +87,7 @@ class Ran(Summary):
         return ExitCode.DOES_NOT_RUN if fails else ExitCode.FINE
 
     def check_not_stopped(self, *, is_decided: bool) -> None:
-        """Raise UnfinishedError if the sweep was stopped undecided or without records."""
+        """Raise UnfinishedError if the sweep was stopped, unless it is decided and has records."""
         if self.progress.stopped and not (is_decided and self.stored):
             raise UnfinishedError(f"stopped: {self.progress.stopped}; run the command again")
 
@@ -127,7 +127,7 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Start or resume a sweep: run its missing trials. `if_cut`: called if the run is interrupted."""
+    """Start or resume a sweep: run its missing trials. Call `if_cut` if the run is interrupted."""
     request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 
@@ -183,7 +183,7 @@ class OpenSweep:
     console: Console
 
     def lacks_anything(self) -> bool:
-        """Return whether a trial is left to run. Of decided cells, only retries are left."""
+        """Return whether a trial is left to run. A decided cell runs only its retries."""
         session = self.session
         decided = stopped_cells(self.store, session) if session.resumed else set()
         return any(
@@ -214,12 +214,12 @@ class OpenSweep:
         return progress
 
     def repeats(self) -> Plan:
-        """Return repeats of the blocks that were split over GPUs or launches, to run at the end of the sweep.
+        """Return a plan that repeats the blocks that were split over GPUs or launches.
 
-        A repeat has ids of its own, so only trials of the same repeat are compared. The ids
-        follow from the plan and the number of earlier repeats, so a resumed sweep plans no repeat
-        twice. A block is left out if the launch has only some of the block's trials (--only). An
-        until-decided sweep repeats nothing: further blocks replace the split ones.
+        A repeat has ids of its own, so only trials of the same repeat are compared. The ids follow
+        from the plan and the number of earlier repeats, so a resumed sweep plans no repeat twice. A
+        block is left out if the launch has only some of the block's trials (--only). A sweep that
+        runs until decided repeats nothing, because further blocks replace the split ones.
         """
         own = self.session.own
         if self.whole.looks:
@@ -233,7 +233,7 @@ class OpenSweep:
         return replace(own, trials=tuple(repeats))
 
     def ended(self, progress: Progress) -> Ran:
-        """Return the sweep as it ended; if it is complete, remove its scratch folder."""
+        """Return how the sweep ended. If it is complete, remove its scratch folder."""
         ran = Ran(store=self.store, session=self.session, progress=progress)
         if ran.is_complete:
             shutil.rmtree(self.session.scratch, ignore_errors=True)
@@ -266,7 +266,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks: the limit minus time spent and END_S; None: no limit."""
+    """Return the seconds left for blocks, after END_S and the time spent. None means no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -331,8 +331,8 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return the trials of a block's repeat, with ids above all ids of the plan and of earlier
-    repeats. `number`: 1 for the block's first repeat.
+    """Return the trials of a block's repeat. `number` counts the block's repeats from 1. The
+    trials' numbers are above those of the plan and of earlier repeats.
     """
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)

@@ -29,14 +29,14 @@ ONE_CPU = 1.5  # busy CPUs of a loop: up to this number, its threads may share o
 CROWDED = 0.5  # of the device's memory: if less is free, another process may drop plans or fail
 
 BeginTrial = Callable[[Trial], int | None]
-"""Begins a trial's attempt and returns its number; None if no further trial may start."""
+"""Begins a trial's attempt and returns its number. Returns None if no new trial may start."""
 
 
 class Member(Protocol):
     pid: int
 
     def take(self, turn: Turn, /) -> Said | None:
-        """Have the member take a turn, and return its report; None if its process has ended."""
+        """Let the member take a turn. Return its report, or None if its process has ended."""
 
 
 class Rounds:
@@ -45,7 +45,7 @@ class Rounds:
     def __init__(
         self, members: Sequence[Member], spec: MeasureSpec, *, seed: int, cpus: tuple[int, ...] = ()
     ) -> None:
-        """`cpus`: the CPUs on which members take their turns; empty: all CPUs that they may use."""
+        """Members take their turns on the CPUs `cpus`, or on any CPU if `cpus` is empty."""
         self._living = list(members)
         self._spec = spec
         self._order = random.Random(seed)
@@ -64,7 +64,6 @@ class Rounds:
         self._round("report", self._living, stopped=stopped)
 
     def _warm_up(self, stage: Stage, members: list[Member]) -> None:
-        """Run rounds until all members have settled or the time is up."""
         spec = self._spec
         limit_s = max(spec.warmup_s, spec.warmup_limit_s) * len(members)
         began = monotonic()
@@ -78,8 +77,8 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Time rounds until the times are precise enough or the budget is spent. Return "precision"
-        or "budget"; None if all members ended.
+        """Measure rounds until the times are precise enough or the budget is spent. Return
+        "precision" or "budget". Return None if all members ended.
         """
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
@@ -129,11 +128,11 @@ class Running:
     """Seconds during which this process and another of the block both paid one-time costs."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
-    """CPUs on which the process took its turns; empty: all CPUs that it might use."""
+    """CPUs on which the process took its turns. If empty, it might use any CPU of its slot."""
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
-        """Wait for the process's report, and return it; None if the process has ended."""
+        """Wait for the process's report, and return it. Return None if the process has ended."""
         heard = self.server.hear(self.number)
         if isinstance(heard, Outcome):
             self.outcome = heard
@@ -162,8 +161,8 @@ class Block:
         """Why the remaining trials run alone; None: they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield each trial's record. If a trial's server dies, raise ServerError in the first
-        LOSSES attempts of the trial; later record a crash.
+        """Yield each trial's record. If a trial's server dies, raise ServerError in the trial's
+        first LOSSES attempts. In a later attempt, yield a record with a crash.
         """
         try:
             yield from self._measure()
@@ -187,7 +186,7 @@ class Block:
             yield self._slot.record(running, alone_reason=self._alone)
 
     def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
-        """Begin the next trial's process and return it; None if no further trial may start."""
+        """Begin the next trial's process and return it. Return None if no new trial may start."""
         trial = self._todo.pop(0)
         # measuring a trial again is no new attempt
         attempt = self._attempts.get(trial.trial_id) or self._begin_trial(trial)
@@ -231,7 +230,9 @@ class Block:
     def _meet(
         self, running: Running, members: list[Running], ready: list[Running]
     ) -> Iterator[RunRecord]:
-        """Let a process make first calls and join `members`. If it must run alone, end `ready`."""
+        """Let a process make its first calls and join `members`. If it must run alone, end the
+        processes in `ready`, and put their trials back.
+        """
         report = None if running.outcome else running.take(Turn(stage="meet"))
         if report is not None:
             members.append(running)
@@ -263,7 +264,7 @@ class Block:
         yield from self._finish(living, "rest")
 
     def _finish(self, members: list[Running], stage: Stage) -> Iterator[RunRecord]:
-        """Run the members to their ends, one after another, and then their logging processes, if any."""
+        """Let the members finish one after another. Then run their logging processes, if any."""
         alone = self._alone
         record = partial(self._slot.record, in_turns=alone is None, alone_reason=alone)
         waits = any(self._slot.logs(member.trial) for member in members)
@@ -327,9 +328,8 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a cuDNN plan because other processes held memory.
-    That is so if a logged workspace fits into the free memory that one process found, but not
-    another.
+    """Return whether a search may have dropped a cuDNN plan because other processes held memory. If
+    so, some logged workspace fits into the free memory of one process, but not of another.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

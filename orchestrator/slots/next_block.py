@@ -21,7 +21,7 @@ class _Cell:
     released: int
     """Number of blocks of the cell that may run: all blocks up to its next look."""
     waiting: deque[Trial] = field(default_factory=deque)
-    """First trials of the cell's blocks that may not run yet, in the plan's order."""
+    """Blocks that may not run yet, in the plan's order. Each is stored as its first trial."""
     out: frozenset[str] = frozenset()
     """Names of the configs that lost the race."""
 
@@ -38,7 +38,7 @@ class BlockQueue:
     def __init__(
         self, session: Session, ask: Callable[[], Mapping[str, Standing]], *, gpu: bool = False
     ) -> None:
-        """`ask`: returns each cell's standing so far. `gpu`: whether trials use compute caches."""
+        """`ask` returns each cell's standing. `gpu` says whether trials use compute caches."""
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
@@ -66,7 +66,7 @@ class BlockQueue:
             self._release(self._cells[cell_id])
 
     def take(self) -> int | None:
-        """Return the block to run now; None if none is left, or each waits for a running block."""
+        """Return the block to run now. Return None if no block is left or all must wait."""
         if not self._ready:
             self._look()
         block = next((block for block in self._ready if not self._waits(block)), None)

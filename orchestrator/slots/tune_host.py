@@ -58,12 +58,12 @@ SlotMaker = Callable[[Session, str], Slot]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slots:
     count: int
-    """How many blocks may run at once."""
+    """Number of blocks that may run at once."""
     gpu: bool
     ranks: int = 1
-    """GPUs of a slot, all on one node."""
+    """Number of GPUs of a slot. They are all on one node."""
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """Names, by id, of the Ray nodes that may have slots; empty: all nodes."""
+    """Names of the Ray nodes that may have slots, by node id. If empty, all nodes may."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         each = self.ranks if self.gpu else 1
@@ -116,7 +116,6 @@ class BlockRunner(tune.Trainable):
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
 
     def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        """Return the trials that no earlier worker has recorded or given up."""
         cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
         wanted = ray.get(self._recorder.wanted.remote(cells))
         return [trial for trial in trials if trial.trial_id in wanted]
@@ -145,8 +144,8 @@ class BlockRunner(tune.Trainable):
 
 
 class BlockSearcher(Searcher):
-    """Gives blocks to Tune until all have run or a slot stops. Once the time left is shorter
-    than a block, only the blocks that advice needs are given.
+    """Gives blocks to Tune until all have run or a slot stops. Once less time is left than a block
+    takes, it gives only the blocks that advice needs.
     """
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
@@ -186,8 +185,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """FIFO order; each trial keeps its actor. Tune's own order would give a waiting trial an
-    old actor and end the new actor that was started for the trial: a lost slot would never return.
+    """Starts trials in FIFO order. Each trial keeps its actor. Tune's own order would give a
+    waiting trial an old actor and end the trial's new actor, so a lost slot would never return.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -205,7 +204,6 @@ class UntilLost(tune.Stopper):
     """Ends a run once its recorder is gone, or all its nodes were gone for `patience_s`."""
 
     def __init__(self, nodes: Mapping[str, str], patience_s: float, recorder: Any) -> None:
-        """`nodes`: the nodes' names, by id."""
         self._nodes = nodes
         self._patience_s = patience_s
         self._recorder = recorder
@@ -253,7 +251,7 @@ class Host:
     def __init__(
         self, session: Session, *, results: str, slots: Slots, followed: bool = False
     ) -> None:
-        """`followed`: whether `take` will be called."""
+        """If `followed`, keep records for `take`."""
         self._session = session
         self._results = results
         self._slots = slots

@@ -107,16 +107,16 @@ HEADLINES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """A kernel choice kept by an errata file, compared with `benchmark` off without the file."""
+    """An errata file that keeps a kernel choice, compared with `benchmark` off and no file."""
 
     file: str
     advice: Advice
-    """Advice for the requested start: the file or no errata, both with `benchmark` off."""
+    """Advice for the requested start: use the file, or no errata. `benchmark` is off either way."""
     measured: Freeze
     cannot: Sequence[str] = ()
     """Operations that cannot keep their fastest cuDNN plan."""
     operations: int | None = None
-    """Number of the step's operations; None if this command made no search."""
+    """Number of the step's operations. None if this command made no search."""
 
     @property
     def gains(self) -> bool:
@@ -146,7 +146,7 @@ class Answered:
     options: AdviseOptions
     sweep_id: str
     advice: Advice | None = None
-    """Advice for the requested start; None without complete trials on a GPU."""
+    """Advice for the requested start. None if the store compares no configs of this step."""
     other: Advice | None = None
     """Advice for the other start: warm instead of container, or the reverse."""
     kernels: Sequence[KernelChange] = ()
@@ -162,7 +162,7 @@ class Answered:
     def of(
         cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
     ) -> Self:
-        """Return an instance with `found`, and the configs' times, failures and warnings."""
+        """Return an answer from `found` and from the configs' times, failures and warnings."""
         failures = [failure for row in configs for failure in row.failures or ()]
         warnings = {name for row in configs for name in row.warnings or ()}
         return cls(
@@ -186,7 +186,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Whether the kept choice saves time, and no less than `benchmark = True` saves."""
+        """Whether the file's kernel choice saves time, and at least as much as benchmark mode."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
@@ -239,7 +239,7 @@ class Answered:
         return HEADLINES[advice.advice]
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield facts as label and text. A text with an empty label continues the fact before."""
+        """Yield each fact as a label and a text. An empty label continues the previous fact."""
         if self.advice is None or self.advice.no_effect_reason == "no_cuda":
             ends = f"{milliseconds(min(self.times_ms))} to {milliseconds(max(self.times_ms))}"
             here = f"on this CPU ({len(self.times_ms)} processes, {ends})"
@@ -352,7 +352,6 @@ def three_ways(kept: Kept) -> Section:
 
 
 def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow]) -> Section:
-    """Return a table: for each figure a line of values, then a line of their intervals."""
 
     def lines() -> Iterator[Sequence[str]]:
         for name, column, text in figures:

@@ -1,4 +1,4 @@
-"""`sweep advise`: what to set for a job of a model, and what that saves."""
+"""Answers `sweep advise`: which settings a model's job should use, and what they save."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,9 +47,9 @@ TIMED_ON_CPU = (
 
 
 def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
-    """Answer by measuring, or by stored results if the options say so; print progress to `console`.
+    """Measure and return the answer, or read it from stored results if the options say so.
 
-    Without a GPU, the step's newest stored GPU measurement answers; if there is none, a step is timed on the CPU.
+    Without a GPU, use the step's newest stored GPU measurement. If there is none, time the step.
     """
     of_race = {"levers": options.levers != "benchmark" and options.levers, "allow": options.allow}
     for name, given in {**of_race, "same-bits": options.same_bits}.items():
@@ -61,8 +61,8 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
         if stored := _stored(options):
             return answer_of(stored)
         raise SpecError(
-            f"--from-store: found no sweep of this step by `sweep advise` in {options.location}; "
-            f"to measure it now: {options.command()}"
+            f"--from-store: found no `sweep advise` run of this step in {options.location}; "
+            f"to measure it now, run: {options.command()}"
         )
     suite = suite_to_compare(options, kept_rules(options.freeze) if options.freeze else None)
     say(console, LOOKING.format(workload=options.workload))
@@ -103,7 +103,7 @@ def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
-    """Answer from installed results at default settings, for each GPU model and input."""
+    """Return an answer from the installed results, with a section for each GPU model and input."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",

@@ -1,4 +1,4 @@
-"""Levers: the settings that `sweep advise` races, the configs of each stage, and the lines to paste."""
+"""The settings that `sweep advise` races (levers), each stage's configs, and lines to paste."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from cudnn_sweep.workloads.survey import Survey
 Change: TypeAlias = tuple[str, str]
 """A lever and its value."""
 Changes: TypeAlias = tuple[Change, ...]
-"""Settings that a config changes, sorted. Empty: the user's own config."""
+"""Sorted changes that turn the user's config into another. Empty for the user's own config."""
 FaultOf: TypeAlias = Callable[[Changes], str | None]
 OWN: Changes = ()
 BENCHMARK: Changes = (("benchmark", "true"),)
@@ -59,13 +59,12 @@ LINES: Mapping[Change, str] = {
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
 }
 """Lines to paste for each value of each lever, in the order in which a program needs the lines.
-The race takes values in this order too, but precisions last. A precision needs `--allow`.
-"""
+A race tries the values in this order, but precisions last, and only those in `--allow`."""
 LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
 
 
 def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[str]:
-    """Return the lines to paste. `dimensions`: number of dimensions of the model's input."""
+    """Return the lines to paste. The model's input has `dimensions` dimensions."""
     text = "\n".join(lines for change, lines in LINES.items() if change in changes)
     lines = text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
     if "precision" in dict(changes) and options.precision not in ("fp32", "tf32"):
@@ -77,7 +76,7 @@ def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[
 
 
 def freeze_command(changes: Changes, options: AdviseOptions) -> str:
-    """Return the `sweep freeze` command with the changes of layout and precision."""
+    """Return a `sweep freeze` command that applies the layout and precision of `changes`."""
     of_step: dict[str, Any] = {lever: text for lever, text in changes if lever in OF_STEP}
     step = replace(options, levers=None, allow=None, same_bits=False, **of_step)
     return step.command("freeze")
@@ -89,7 +88,7 @@ def config_of(changes: Changes) -> Config:
 
 
 def changes_of(settings: str) -> Changes:
-    """Return a config's changes from its text in the column `settings` of `records`."""
+    """Return a config's changes. `settings` is its text in the `settings` column of `records`."""
     pairs = (pair.split("=", 1) for pair in settings.split())  # values of levers are plain words
     return tuple(sorted(besides_usual(dict(pairs)).items()))
 
@@ -100,9 +99,9 @@ def name_of(changes: Changes) -> str:
 
 
 def named_changes(options: AdviseOptions) -> list[Change]:
-    """Return the changes that the options name, without values of the user's own config.
+    """Return the changes that the options name, except values that the user's config has already.
 
-    Raises SpecError for unknown names.
+    Raises SpecError if a name is unknown.
     """
     levers = options.levers.split(",") if options.levers else LEVERS
     allowed = options.allow.split(",") if options.allow else []
@@ -136,14 +135,15 @@ def next_configs(
     offered: Sequence[Change],
     fault_of: FaultOf = lambda changes: None,
 ) -> list[Changes]:
-    """Return up to MOST configs of the next stage, the user's own first. Empty: the race is over.
+    """Return up to MOST configs for the next stage, the user's first. Return [] to end the race.
 
-    `rows` compares measured configs with the user's own; None: the config failed or may not be set.
-    `rows` has the user's own config only if that config failed: the race is over.
+    `rows` compares each measured config with the user's. It has None for a config that failed or
+    may not be set. It has the user's own config only if that config failed, which ends the race.
 
-    The first stage has each value alone; if some values need no compiler, only those. A later stage
-    has the fastest config so far and new configs: all levers that help alone, combined, and each
-    config that differs from the fastest in one lever. A new config has no value that failed alone.
+    The first stage runs each value alone. If some values need no compiler, it runs only those. A
+    later stage runs the fastest config so far and new configs: a combination of all values that
+    help alone, and each config that differs from the fastest in one lever. New configs contain no
+    value that failed alone.
     """
     if OWN in rows:
         return []
@@ -174,7 +174,7 @@ def next_configs(
 
 
 def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
-    """Return why a config cannot run the step; None if no reason is known before a trial."""
+    """Return why a config cannot run the step, or None if no reason is known before a trial."""
     dimensions = len(cell.input_shape)
     if "layout" in dict(changes) and dimensions not in CHANNELS_LAST:
         return f"an input of {dimensions} dimensions has one layout"
@@ -184,7 +184,7 @@ def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
 
 
 def fault_together(changes: Changes, options: AdviseOptions) -> str | None:
-    """Return why these values cannot run together, although each runs alone; None if they can."""
+    """Return why these values cannot run together, or None if they can."""
     config = config_of(changes)
     direction = "inference" if options.direction == "inference" else "training"
     return scaling_fault(config, config.precision or options.precision, direction)

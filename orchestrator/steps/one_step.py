@@ -56,7 +56,7 @@ def suite_of(
     measure: MeasureSpec | None = None,
     configs: Sequence[Config] = (),
 ) -> SuiteSpec:
-    """Return a suite of one cell. Default `configs`: benchmark off and on, or off without a GPU."""
+    """Return a suite of one cell, by default with benchmark off and on. Without a GPU, only off."""
     one_input(options.input)
     axes: dict[str, object] = {
         **{axis: getattr(options, axis) for axis in OF_STEP},
@@ -90,9 +90,9 @@ def suite_to_compare(
     configs: Sequence[Config] = (),
     until: UntilDecided = UNTIL,
 ) -> SuiteSpec:
-    """Return a suite for a job, by default with benchmark off and on.
+    """Return a suite that measures a job, by default with benchmark off and on.
 
-    `errata`: rules of a further config, with benchmark off.
+    If `errata` is given, add a config with these rules and benchmark off.
     """
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
@@ -105,7 +105,7 @@ def suite_to_compare(
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
     """Return a suite's cells or a model's step, as a named suite of one config and one block.
 
-    Raises SpecError for an unknown suite, or options that a suite does not take.
+    Raises SpecError if the suite is unknown or does not take one of the options.
     """
     name, suite = options.workload, suite_of(options, 1, measure)
     if is_path(name) or name in suite_names():
@@ -138,9 +138,9 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
 def stored_sweeps(
     store: Store, options: AdviseOptions, suite_name: str, *, on_gpu: bool = False
 ) -> Iterator[str]:
-    """Yield the sweeps of the options' step: same input, regime, direction and arguments.
+    """Yield the ids of the sweeps that measured this step.
 
-    GPU sweeps come before CPU sweeps, newer before older. `on_gpu`: GPU sweeps only.
+    GPU sweeps come before CPU sweeps, and newer before older. If `on_gpu`, omit CPU sweeps.
     """
     cells = stored_cells(store, suite_name, options.workload)
     for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):
@@ -149,9 +149,9 @@ def stored_sweeps(
 
 
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
-    """Return whether a stored cell is the step of these options; without `--input` any input fits.
+    """Return whether a stored cell is the step of these options. Without `--input`, any input fits.
 
-    The workload is not imported: facts about it come from the store.
+    The workload is not imported: the store has the facts about it.
     """
     suite = suite_of(options, 1)
     if not options.input and stored.is_model:
@@ -187,12 +187,12 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a sweep of the step: the sweep `sweep_id`, by default a new one.
+    """Plan a sweep of the step, with the id `sweep_id` or with a new id.
 
-    A process may take half of `whole_s`, and at least LEAST_TIMEOUT_S. `whole_s` defaults to
-    `left_s`, and `left_s` to the command's time left.
+    Each process may take half of `whole_s`, but at least LEAST_TIMEOUT_S. By default, `whole_s` is
+    `left_s`, and `left_s` is the time that the command has left.
 
-    Raises SpecError, with the reason, for a workload that cannot be used.
+    Raises SpecError if the workload cannot be used.
     """
     check_step(options, machine)
     left_s = left_s or left_of_minutes_s(options)
@@ -215,7 +215,7 @@ def plan_step(
 
 
 def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
-    """Raise SpecError for a workload that cannot be used; ModelError if its import fails."""
+    """Raise SpecError if the workload cannot be used, or ModelError if the user's code fails."""
     facts = machine.workloads[options.workload]
     if facts.fault is not None:
         raise (ModelError if facts.fails else SpecError)(facts.fault)
@@ -232,7 +232,6 @@ def left_of_minutes_s(options: AdviseOptions | TurnOptions) -> float:
 
 
 def _read_expect(text: str | None) -> Expect | None:
-    """Read `--expect`. Raises LaunchFileError for counts that `Expect` does not take."""
     if text is None:
         return None
     counts = text.replace("=", ": ")

@@ -1,4 +1,4 @@
-"""`sweep advise` over several levers: runs a chain of small sweeps; finds what to set."""
+"""Races levers for `sweep advise`: a chain of small sweeps finds which settings to change."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,22 +61,22 @@ IDLE = 0.25  # if the GPU idles for a larger share of a step, the answer begins 
 
 @dataclass(frozen=True, kw_only=True)
 class Raced(Answered):
-    """What a race's records say: each config compared with the user's own, over all stages."""
+    """A race's results over all stages. Each config is compared with the user's own config."""
 
     best: Changes
-    """The config to set. `advice` compares it with the user's own, unless both are the same."""
+    """The config to set. `advice` compares it with the user's own, or is None if both are equal."""
     advices: Mapping[Changes, Advice]
     trials: Mapping[Changes, ConfigTrials]
     out: Mapping[Changes, str]
-    """Why a config may not be set, or has no time."""
+    """Reasons why these configs may not be set or have no measured times."""
     left_out: Mapping[str, str]
     cut: str = ""
-    """Why the race ended early; empty if nothing is left to try."""
+    """Reason why the race ended early. Empty if nothing is left to try."""
     ways = ("yours", "this")
 
     @property
     def rows(self) -> dict[Changes, Advice | None]:
-        """Advice by config; None for a config that may not be set or has no time."""
+        """Advice by config. None if the config may not be set or has no measured times."""
         return {**self.advices, **dict.fromkeys(self.out)}
 
     @property
@@ -94,7 +94,7 @@ class Raced(Answered):
     def search_s(self) -> float | None:
         """Seconds that a search adds to a start with `best`.
 
-        None if there is no search, a job hardly notices it, or nothing is decided.
+        None if there is no search, if its cost is unknown or negligible, or if nothing is decided.
         """
         without = tuple(change for change in self.best if change not in BENCHMARK)
         row, rest = self.advice, self.advices.get(without)
@@ -199,9 +199,9 @@ class Raced(Answered):
 
 
 def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Raced:
-    """Race the levers, stage by stage, until no config is left to try or the minutes are over.
+    """Race the levers stage by stage until no config is left to try or the time limit is reached.
 
-    An unfinished race of this step resumes from its stored stages.
+    Resume an unfinished race of this step from its stored stages.
     """
     store = open_store(options.location)
     cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
@@ -222,7 +222,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
             rows = raced(options, store, so_far).rows
 
     def is_unfinished(name: str) -> bool:
-        """Return whether a stored race with the same plans, hardware and software has trials left to run."""
+        """Return whether race `name` has trials left and had these plans, hardware and software."""
         states = {state.sweep_id: state for state in store.sweeps()}
         for stage, (_, planned) in enumerate(stages(name), 1):
             state = states.get(planned.request.options.sweep_id or "")
@@ -252,7 +252,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
 
 
 def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
-    """Return a race's results for the values that the options name. `sweeps`: a pattern of ids."""
+    """Return a race's results for the values that the options name. `sweeps` is an id pattern."""
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
     found = race_of(options, sweeps, config_trials(store, sweeps), rows)
     there = {*chain(*found.rows)}
@@ -268,7 +268,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
 def race_of(
     options: AdviseOptions, sweeps: str, configs: Iterable[ConfigTrials], rows: Iterable[Advice]
 ) -> Raced:
-    """Return a race's answer. `configs`: its trials. `rows`: advice for both starts."""
+    """Return a race's answer from its trials (`configs`) and advice for both starts (`rows`)."""
     named = levers.named_changes(options)
     by_config = {levers.changes_of(row.settings): row for row in configs}
     trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
@@ -309,16 +309,17 @@ def stored_names(store: Store, options: AdviseOptions) -> list[str]:
 
 
 def stored_race(options: AdviseOptions) -> Raced | None:
-    """Return this step's newest race with results for the options' levers; None without one."""
+    """Return this step's newest race with results for the options' levers, or None."""
     store = open_store(options.location)
     races = (raced(options, store, f"{name}-*") for name in stored_names(store, options))
     return next((found for found in races if found.advices or found.out), None)
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
-    """Return a job's seconds, with its start, by config. `steps`: length, if not as requested.
+    """Return how many seconds the job takes with each config, including its start.
 
-    The user's own config has the baseline's time from the comparison with the most blocks.
+    `steps` replaces the job's requested length. The user's own config takes its time from the
+    comparison with the most blocks.
     """
 
     def job_s(row: Advice, side: str) -> float:
@@ -332,7 +333,7 @@ def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Cha
 
 
 def chosen(jobs: Mapping[Changes, float]) -> Changes:
-    """Return the config with the fewest changes among those whose job is within `LITTLE` of the shortest."""
+    """Return the config with the fewest changes among those with nearly the shortest job."""
     near = [changes for changes in jobs if jobs[changes] <= LITTLE * min(jobs.values())]
     return min(near, key=lambda changes: (len(changes), jobs[changes]))
 
@@ -358,7 +359,6 @@ def _keeps_bits(row: Advice) -> bool:
 
 
 def _refused(row: Advice, options: AdviseOptions) -> str | None:
-    """Return why a config with times may not be the answer; None if it may."""
     if row.candidate_failed > row.baseline_failed and row.advice in (DOES_NOT_FIT, FAILS):
         return str(row.advice)
     limit = options.memory_limit
@@ -368,7 +368,6 @@ def _refused(row: Advice, options: AdviseOptions) -> str | None:
 
 
 def _failed(trials: ConfigTrials) -> str | None:
-    """Return a config's first failure message; None if the config has times or no failures."""
     if trials.times_ms or not trials.failures:
         return None
     return str(trials.failures[0]["message"]).splitlines()[0]

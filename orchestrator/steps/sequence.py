@@ -1,4 +1,4 @@
-"""What each command about a step does: open the files to write, measure, print the answer, write the answer."""
+"""Runs a command about a step: measures, prints the answer, and writes it to files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +26,7 @@ def answer_step(
     out: Console,
     *further: Any,
 ) -> int:
-    """Measure, print the answer on `out`, and return the exit code. `further`: more arguments of `measure`."""
+    """Measure, print and write the answer. Return the exit code. Pass `further` to `measure`."""
     from cudnn_sweep.orchestrator.running.run_sweep import open_results  # slow to import
 
     with reported(options.write, measure.__name__, options.workload):
@@ -39,7 +39,7 @@ def answer_step(
 def deliver(
     answer: Answer, files: Sequence[str], console: Console, out: Console, *, is_json: bool
 ) -> int:
-    """Print the answer on `out`, write it to `files`, write `answer.files`, and return the exit code."""
+    """Print the answer on `out`, write the answer and its files, and return the exit code."""
 
     def show() -> None:
         text = formats()[".json" if is_json else ".txt"].render(answer).rstrip()
@@ -53,7 +53,7 @@ def deliver(
 def shown_and_written(
     show: Callable[[], None], answer: Answer, files: Sequence[str], console: Console
 ) -> int:
-    """Call `show`, write the answer to `files`, write `answer.files`, and return the exit code."""
+    """Call `show`, write the answer and its files, and return the exit code."""
     code = answer.code
     try:
         show()
@@ -72,7 +72,7 @@ def shown_and_written(
 
 @contextmanager
 def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
-    """Check `files` and mark them unfinished. If the `with` block fails, write the reason."""
+    """Check `files` and write an unfinished answer there. If the `with` block fails, write why."""
 
     def no_answer(reason: str, state: State, *, streams: bool = True) -> None:
         headline = f"No answer: {reason}"

@@ -1,4 +1,4 @@
-"""Options of `sweep advise` and its like: a step of a model, and a job. `--argument NAME=VALUE` is read here."""
+"""Options of `sweep advise` and similar commands, which describe a model's step and a job."""
 
 import json
 import shlex
@@ -73,7 +73,7 @@ class StepOptions(_Model):
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
-    """Start of the command by `monotonic`: time limits count from it."""
+    """Time of the command's start, by `time.monotonic`. Time limits count from it."""
 
     @property
     def measures_nothing(self) -> bool:
@@ -167,7 +167,7 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 
     @property
     def races(self) -> bool:
-        """Whether the command races levers, rather than compare benchmark off and on."""
+        """Whether the command races levers. If not, it compares benchmark off and on."""
         is_of_benchmark = self.freeze or self.ranks or self.measure_ranks or self.reference
         return not is_of_benchmark and bool(self.levers != "benchmark" or self.allow)
 
@@ -253,7 +253,7 @@ class TurnOptions(_Answer, StepOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CellsOptions(TurnOptions):
-    """Options: a suite's cells or a model's step."""
+    """Options that choose a suite's cells or a model's step."""
 
     workload: Annotated[str, POSITIONAL, "SUITE|MODEL", "A suite, or a model as file.py:name."]
     only: Annotated[

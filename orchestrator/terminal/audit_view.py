@@ -58,7 +58,7 @@ def sections_of(findings: Findings) -> list[Section]:
 
 
 def loop_text(findings: Findings) -> str | None:
-    """Return the share of the model and optimiser in the loop's GPU time; None if untimed."""
+    """Return how much of the loop's GPU time the model and optimiser take, or None if untimed."""
     loop = findings.gpu_loop
     if loop is None:
         return None
@@ -71,7 +71,7 @@ def loop_text(findings: Findings) -> str | None:
 
 
 def who_turned_it(findings: Findings) -> str:
-    """Return which lines turned benchmark on or off; if none did, a sentence that says so."""
+    """Name the lines that turned benchmark on or off, or say that no line did."""
     turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
     if turned:
         return "\n".join(map(_turned_text, turned))

@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: a bar and a line at a terminal, plain lines elsewhere."""
+"""Displays a running sweep: a live bar at a terminal, occasional lines elsewhere."""
 
 import math
 from collections import Counter
@@ -38,7 +38,7 @@ def watch(
     limit_s: float | None = None,
     before: int = 0,
 ) -> Iterator[None]:
-    """Show the plan's progress. `limit_s`: the launch's time limit; `before`: trials recorded by earlier launches."""
+    """Show the plan's progress within `limit_s`. Earlier launches recorded `before` trials."""
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
     display = Display(console, plan, limit_s, live, before)
     verdicts: list[Verdict] = []
@@ -61,7 +61,7 @@ def watch(
 
 
 class Display:
-    """Shows failures, warnings and progress: at a terminal a bar and a line, elsewhere a line now and then."""
+    """Shows failures, warnings and progress: at a terminal a live bar, elsewhere some lines."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Display:
         return "; ".join(filter(None, parts))
 
     def share(self, progress: Progress) -> float:
-        """Return the larger share: of trials recorded, or of the time limit elapsed."""
+        """Return the share of trials recorded or of the time limit elapsed, whichever is larger."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 

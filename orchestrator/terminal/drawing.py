@@ -28,7 +28,7 @@ GAP = 2  # between two columns
 
 
 def draw(answer: "pa.Table", width: int | None) -> str:
-    """Return the answer as a table or, if that is wider than `width`, as a block of lines for each row."""
+    """Return the answer as a table, or as a block of lines per row if `width` is too small."""
     from cudnn_sweep.analysis.engine.formats import plain_rows, readable
     from cudnn_sweep.analysis.words import printable
 
@@ -42,7 +42,7 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Draw a table. To fit `width`: omit intervals, break headings, drop columns, cut texts."""
+    """Draw a table. If it is too wide, omit intervals, break headings, drop columns, cut texts."""
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
@@ -78,7 +78,7 @@ def _room(
 
 
 def _least(column: "MarkedColumn", least: int) -> int:
-    """Return the width to which a column may be cut. Numbers and short texts stay whole."""
+    """Return a column's smallest width. Numbers and short texts are never cut."""
     needed = _narrow(column)
     if column.is_number or needed <= LEAST_TEXT:
         return needed

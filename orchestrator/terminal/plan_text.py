@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.problem import sizes_text
 
 
 def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return distinct names of the cells, by cell_id."""
+    """Return a distinct name for each cell, by cell_id."""
     return names_apart(as_row(cell) for cell in cells)
 
 
@@ -29,7 +29,7 @@ def as_row(cell: Cell) -> CellRow:
 def print_part(
     console: Console, chosen: Plan, options: LaunchOptions, slots: int | None, *, gpu: bool
 ) -> None:
-    """Print the launch's part of the chosen plan, for a number of slots (None if unknown)."""
+    """Print the part of the chosen plan that the launch runs. `slots` is None if unknown."""
     plan = options.part(chosen)
     cells = whole_names(as_row(trial.cell) for trial in plan.trials)
     trials = Counter(trial.cell.cell_id for trial in plan.trials)

@@ -13,13 +13,13 @@ PLAIN_WIDTH = 180  # columns if the output is no terminal: a row of a table stay
 
 
 def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Console:
-    """Return a console as wide as the terminal, or as `plain_width` if stdout is no terminal."""
+    """Return a console as wide as the terminal, or `plain_width` wide if stdout is no terminal."""
     width = None if sys.stdout.isatty() else plain_width
     return Console(width=width, stderr=stderr, markup=False)
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print `text` unwrapped, without control characters. `[b]` and `:cat:` stay as they are."""
+    """Print `text` unwrapped, without control characters. Do not interpret `[b]` or `:cat:`."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 

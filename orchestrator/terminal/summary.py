@@ -57,7 +57,7 @@ RESEMBLING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What the store and the launch's progress say of a session's sweep. Each part is read at its first use."""
+    """A sweep's results, from the store and the launch's progress, read when first used."""
 
     store: Store
     session: Session
@@ -69,12 +69,11 @@ class Summary:
 
     @cached_property
     def there(self) -> Collection[StoredTrial]:
-        """Recorded trials, without those that repeat a block."""
+        """Recorded trials except those that repeat a block."""
         return planned(self.stored)
 
     @cached_property
     def statuses(self) -> Counter[str]:
-        """How many trials ended with each status."""
         return Counter(trial.status for trial in self.there)
 
     @cached_property
@@ -91,7 +90,7 @@ class Summary:
 
     @cached_property
     def races(self) -> list[RaceState]:
-        """Each config of a race, compared with the fastest config; empty without a race."""
+        """Comparisons of a race's configs with the fastest config. Empty if there is no race."""
         return RaceState.of(self.store, self.session.sweep_id) if self.session.plan.is_race else []
 
     @property
@@ -112,7 +111,7 @@ class Summary:
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """How many of the sweep's records have each warning, repeats included."""
+        """Number of the sweep's records with each warning. Repeated trials count, too."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
@@ -148,7 +147,7 @@ class Summary:
 def print_summary(
     console: Console, summary: Summary, location: str, options: LaunchOptions
 ) -> None:
-    """Print the summary. `location`: folder or URL of the results, as the user typed it."""
+    """Print the summary. `location` is the folder or URL of the results as the user typed it."""
     verdicts, cells = summary.verdicts, summary.names
     width = console.width if console.is_terminal else None
     if summary.session.plan.is_race:
@@ -206,7 +205,7 @@ def _column(name: str, texts: Sequence[str]) -> MarkedColumn:
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
-    """Yield the columns of a table of verdicts. If there is room, it has intervals."""
+    """Yield the columns of the verdict table, with intervals if there is room."""
     verdicts, paid = summary.verdicts, summary.break_evens
     yield _column(CELL, [verdict_label(each, summary.names) for each in verdicts])
     if len({each.contrast for each in verdicts}) > 1:
@@ -300,7 +299,7 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
-    """Yield a line on the session's shard, if it has one. `there`: recorded trials of the whole plan."""
+    """Yield a line on the session's shard, if any. `there` has the whole plan's recorded trials."""
     if session.shard is None:
         return
     own = {trial.trial_id for trial in session.own.trials}
@@ -324,5 +323,5 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name, and the configs' shared settings that are not PyTorch's defaults."""
+    """Return the cell's name and the non-default settings that both configs share."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

@@ -21,7 +21,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
-    """Yield a path to write to, which becomes `file` at the end. Raises OutputError, also if `file` exists."""
+    """Yield a temporary path that becomes `file`. Raises OutputError, also if `file` exists."""
     with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
         made = folder / file.name
         yield made
@@ -34,12 +34,11 @@ def written_anew(file: Path) -> Iterator[Path]:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether `path` is a device or a pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text`, atomically if `path` is a regular file or new. Raises OutputError."""
+    """Write `text`, atomically unless `path` is a device or a pipe. Raises OutputError."""
     import pyarrow as pa
 
     from cudnn_sweep.analysis.store.folder import LocalFolder

@@ -28,13 +28,14 @@ from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
-"""Environment variable with JSON: `findings`, the file to write; `steps`, how often a model may be
-called, or null; `python_path`, the user's PYTHONPATH, or null; `modules`, the script's folder."""
+"""Environment variable with JSON. `findings` is the file to write, `modules` the folder of the
+script's modules. `steps` limits how often a model is called. `python_path` is the user's
+PYTHONPATH. Both may be null."""
 END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not handle this signal
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """Begin the audit; take our `folder` off sys.path. `before`: modules imported before ours."""
+    """Begin the audit and remove our `folder` from sys.path. Modules in `before` stay imported."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:
@@ -90,7 +91,7 @@ class _Audit:
         self._writes.watch_flags(torch)
 
     def _watch_ends(self) -> None:
-        """Make os._exit write the findings: it runs no atexit functions."""
+        """Make os._exit write the findings, since os._exit runs no atexit functions."""
         end = os._exit
 
         def _exit(status: int) -> NoReturn:
@@ -102,7 +103,7 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """Raise SystemExit in the main thread if `calls` of a model have reached the limit."""
+        """Raise SystemExit in the main thread if a model's `calls` have reached the limit."""
         if self._steps is not None and calls >= self._steps:
             signal.pthread_kill(threading.main_thread().ident or 0, END)
 
@@ -157,7 +158,7 @@ def _cudnn_version(torch: ModuleType) -> int | None:
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Pass the module `name` to `do` as soon as a script has imported it."""
+    """Call `do` with the module `name` as soon as a script has imported this module."""
     sys.meta_path.insert(0, _Finder(name, do))
 
 

@@ -1,8 +1,8 @@
-"""Counts calls of torch's convolutions, and the distinct plans of cuDNN that these calls need.
+"""Counts calls of torch's convolutions, and the distinct cuDNN plans that these calls need.
 
-Replaces torch's convolution functions by functions that note each call. A call with known sizes
-costs one look-up in a dictionary: see docs/your-model.md and tests/studies/audit_cost.py.
-torch.compile, torch.jit and torch.fx take the new functions for torch's own.
+Replaces torch's convolution functions by functions that note each call. A call whose sizes were
+seen before costs one dictionary look-up: see docs/your-model.md and tests/studies/audit_cost.py.
+torch.compile, torch.jit and torch.fx treat the new functions as torch's own.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ Call = Callable[..., Tensor]
 
 @dataclass(eq=False, slots=True)
 class Tally:
-    """Calls with the same key: thread, function, sizes, types and flags."""
+    """Count of calls with the same thread, function, sizes, types and flags."""
 
     plan: Convolution
     benchmark: bool
@@ -79,7 +79,7 @@ class Convolutions:
                 scriptable[id(watched)] = scriptable[id(call)]
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
-        """Return the function that replaces `call`. It runs at each convolution, so it is fast."""
+        """Return the function that replaces `call`. Each convolution runs it, so it is fast."""
         tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
@@ -155,7 +155,7 @@ class Convolutions:
     def _meet(
         self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
     ) -> None:
-        """Note this thread's first call with `key`, unless it is traced or vmap hides the sizes."""
+        """Note this thread's first call with `key`, except in tracing or torch.func transforms."""
         if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
         if len(self._tallies) >= MOST_SHAPES:
@@ -187,7 +187,7 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """Return a call's description, as fields of `Convolution`, and whether autocast casts `x`."""
+    """Return the fields of `Convolution` that describe a call, and whether autocast casts `x`."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
@@ -218,7 +218,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return input, weight, and arguments after the bias. Omitted arguments are None."""
+    """Return the input, the weight, and arguments after the bias. Omitted arguments are None."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)

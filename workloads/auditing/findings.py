@@ -1,4 +1,4 @@
-"""Findings of an audited process: values that go through a file as JSON."""
+"""Findings that an audited process writes to a JSON file."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,25 +20,25 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Equal writes of a flag or environment variable by one source line; `times` counts them."""
+    """Equal writes of a flag or environment variable by one source line. `times` counts them."""
 
     kind: Literal["flag", "variable"]
     name: str
     before: Value
     after: Value
     at: SourceLine
-    """The innermost frame outside of torch; inside torch if torch set the flag for itself."""
+    """Innermost frame outside torch, or inside torch if torch set the flag unasked."""
     called_from: SourceLine | None
-    """The innermost frame of the user's code in another file than `at`; None: there is none."""
+    """Innermost frame of the user's code in a file other than that of `at`. None without one."""
     times: int
     at_call: int
-    """How many convolutions had been called before the first of these writes."""
+    """Number of convolution calls before the first of these writes."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Calls of convolutions that agree in all fields from `operation` to `deterministic`. The
-    key of PyTorch's plan cache has these fields, and also the alignment of pointers."""
+    """Convolution calls that are equal in all fields from `operation` to `deterministic`. These
+    fields and the alignment of pointers make up the key of PyTorch's plan cache."""
 
     operation: str
     input: Sizes
@@ -56,7 +56,7 @@ class Convolution:
     calls: int = 0
     calls_with_benchmark: int = 0
     arrived_at: int
-    """Number of this convolution's first call, counting calls of all convolutions from 1."""
+    """Position of this convolution's first call among the calls of all convolutions, from 1."""
     benchmark_at_first: bool
     """Whether `benchmark` was on at the first call, whose plan later calls use."""
     autocast_at_first: bool
@@ -64,7 +64,7 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """Shape of a model's input: a call's first float tensor, or else its first integer tensor."""
+    """Shape of the first float tensor in a model's call, or else of the first integer tensor."""
 
     shape: Sizes
     training: int
@@ -74,17 +74,17 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """A model's argument, in all calls with gradients (`training`) or in all calls without."""
+    """An argument of a model in all its training calls if `training`, else in all other calls."""
 
     training: bool
     name: str | int
     """The argument's keyword or, if it has none, its position."""
     key: str | None
-    """Key of this value in a dict argument, dotted if nested; None: the argument is no dict."""
+    """Key of this value if the argument is a dict, dotted if nested. None for other arguments."""
     kind: str
     """A tensor's dtype, another value's type, or `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """Of each dimension: its size if constant, and names of input sizes that always equal it."""
+    """For each dimension, its size if constant, and the names of input sizes always equal to it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,14 +101,14 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules that ran convolutions or whose convolutions are compiled."""
+    """Equal outermost modules that ran convolutions or have compiled convolutions."""
 
     name: str
     module: str
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """How the script made the model; None: unknown, as for a copy."""
+    """How the script made the model. None if that is unknown, as for a copy."""
     elements: int
     """Number of elements in all its parameters together."""
     parameters: tuple[str, ...]
@@ -118,11 +118,11 @@ class Model:
     """Whether the model itself returned a loss in its last call that recorded gradients."""
     calls: int = 0
     convolutions: int = 0
-    """Number of calls of convolutions within the model's calls."""
+    """Number of convolution calls within the model's calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs: whether a call recorded gradients, and its number of convolutions."""
+    """Distinct pairs of whether a call recorded gradients and how many convolutions it called."""
     unseen: Literal["compiled"] | None
-    """Why some or all of its convolutions are not seen; None: all are seen."""
+    """Reason why some of the model's convolutions are not seen. None if all are seen."""
     without_shape: int = 0
     """Number of calls without a numeric tensor of two or more dimensions."""
     shapes: tuple[InputShape, ...] = ()
@@ -135,9 +135,9 @@ class GpuLoop:
     steps: int
     """Number of steps. A step with gradients includes its optimiser calls."""
     work_ms: float
-    """Sum of times from model call to optimiser's end, or to the call's end without gradients."""
+    """Total time from each model call to the optimiser's end or, in inference, the call's end."""
     loop_ms: float
-    """Sum of times from a step's start to the next's."""
+    """Total time from each step's start to the next step's start."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,30 +145,32 @@ class Findings:
     schema_version: int
     python: str
     torch: str | None
-    """Version of PyTorch; None: the script did not import torch."""
+    """Version of PyTorch. None if the script did not import torch."""
     cuda: str | None
     gpu: str | None
-    """Name of the GPU; None: the script did not use CUDA."""
+    """Name of the GPU. None if the script did not use CUDA."""
     cudnn: int | None
     wall_s: float
     limit_reached: bool
     error: str | None
-    """Class of the exception that ended the script; None: there was none."""
+    """Class of the exception that ended the script. None if there was none."""
     writes: tuple[Write, ...]
     flags_at_end: dict[str, Value]
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Calls whose sizes were not noted: without strides, on meta, or new after 100,000 kinds."""
+    """Number of calls without noted sizes. Their tensors have no strides or are on the meta device,
+    or 100,000 distinct calls had been noted already."""
     arrivals: tuple[tuple[int, int], ...]
-    """Pairs: n, and the number of distinct convolutions in the first n calls."""
+    """Pairs of n and the number of distinct convolutions in the first n calls."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
     gpu_loop: GpuLoop | None
-    """Times; None if no GPU ran a model, few steps ran, or training had no torch optimiser."""
+    """Times of the loop. None if no GPU ran a model, if too few steps ran, or if training used no
+    optimiser of torch."""
     own_errors: tuple[str, ...]
-    """Errors of the audit itself: calls may be missing."""
+    """Errors of the audit itself. If there are any, calls may be missing."""
 
 
 class OwnErrors(AbstractContextManager["OwnErrors"]):

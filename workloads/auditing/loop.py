@@ -1,4 +1,4 @@
-"""Measures how much of a script's loop its model, backward pass and optimiser take on the GPU.
+"""Measures which share of a loop's GPU time the model, backward pass and optimiser take.
 
 Nothing waits for a CUDA event: the event's time is read once the GPU has passed it.
 """
@@ -16,7 +16,7 @@ Event = Any
 
 
 class LoopTimes:
-    """Times of steps in the first thread that calls a model on a GPU, on this GPU."""
+    """Times of steps in one thread on one GPU: the first thread that calls a model on a GPU."""
 
     def __init__(self, own: OwnErrors) -> None:
         self._own = own
@@ -54,7 +54,7 @@ class LoopTimes:
         return True
 
     def end_call(self, *, training: bool) -> None:
-        """End the step's work if no gradients were recorded; else the optimiser ends the work."""
+        """End the step's work if no gradients were recorded. Otherwise the optimiser ends it."""
         self._training = self._training or training
         if not self._training:
             self._ended = self._mark()
@@ -81,7 +81,7 @@ class LoopTimes:
                 self._sums.loop_ms += began.elapsed_time(next_began)
 
     def summary(self) -> GpuLoop | None:
-        """Return the sums over ended steps after the warm-up; None if there are none yet."""
+        """Return the sums over ended steps after the warm-up, or None if there are none yet."""
         with self._own:  # the script may have ended by an error of CUDA's
             self._read()
         return self._sums if self._sums.steps > 0 else None

@@ -1,4 +1,4 @@
-"""Notes how a script makes and calls models (modules that no other one calls)."""
+"""Notes how a script makes and calls models. A model is a module that no other module calls."""
 
 import copyreg
 import inspect
@@ -30,7 +30,7 @@ from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
-"""Attributes of DataParallel, DistributedDataParallel and torch.compile that hold the wrapped model."""
+"""Attributes that hold the wrapped model in data-parallel modules and in compiled modules."""
 FEWEST_SIZES = 2  # dimensions of a batch, at least: a loss or a learning rate has fewer
 
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 
 
 class ModelCalls:
-    """Calls of equal modules: of one class and size, made by one line with the same arguments."""
+    """Calls of equal modules: same class, same size, made by the same line with equal arguments."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -108,7 +108,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of this and equal modules; None before the module counts as a model."""
+    """Calls of this module and its equals. None until the module counts as a model."""
 
 
 class Models:
@@ -119,7 +119,7 @@ class Models:
         loop: LoopTimes,
         ending: Callable[[int], None],
     ) -> None:
-        """Before a model's call, `ending` gets the largest call count of any model."""
+        """Before each model call, `ending` is called with the largest call count of any model."""
         self._own = own
         self._convolutions = convolutions
         self._loop = loop
@@ -130,7 +130,7 @@ class Models:
         self._torch: Any = None
 
     def summaries(self) -> tuple[Model, ...]:
-        """Return the models; those with more calls of convolutions come first."""
+        """Return the models, sorted by their number of convolution calls, largest first."""
         called = (calls.summary() for calls in list(self._by_kind.values()))
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
@@ -142,7 +142,7 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Call the module as torch does, without an extra frame; note outermost calls."""
+            """Call the module as torch does, without an extra frame. Note outermost calls."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)
@@ -249,7 +249,7 @@ def _plain(value: Any) -> tuple[Any, ...]:
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
-    """Return `compiled` if torch.compile or `.compile()` compiled a part of `module` that has convolutions."""
+    """Return `compiled` if torch.compile compiled a part of `module` that has convolutions."""
     convolution = torch.nn.modules.conv._ConvNd
     for part in module.modules():
         is_compiled = hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
@@ -265,7 +265,7 @@ def _unwrapped(module: Module) -> Module:
 
 
 def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    """Return a call's arguments. A dict is split into its values; a list, say of images, is not."""
+    """Return a call's arguments. Split a dict into its values, but keep a list whole."""
 
     def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):
@@ -281,7 +281,7 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _first_shape(given: Given) -> Sizes | None:
-    """Return the shape of the first float tensor, or else integer tensor, of two or more dimensions."""
+    """Return the first shape with two or more dimensions. Float tensors come before integers."""
     shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
     return next((shape for shape in shapes if shape and len(shape) >= FEWEST_SIZES), None)
 

@@ -32,7 +32,7 @@ FLAGS = {
         "_set_deterministic_algorithms",
     ),
 }
-"""Names of getter and setter in torch._C, by flag; older torch, or torch without CUDA, lacks some."""
+"""Names of getter and setter in torch._C, by flag. Some builds of torch lack some of them."""
 PRECISIONS = {
     ("generic", "all"): "fp32_precision of torch.backends",
     ("cuda", "all"): "fp32_precision",
@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 OURS = os.path.dirname(__file__) + os.sep
 GENERATED = ("<frozen ", "<eval_with_key>")
-"""Beginnings of file names: of frozen modules of Python, and of code that torch generates."""
+"""Beginnings of file names, for frozen modules of Python and for code that torch generates."""
 PASSING_ON = {
     os.path.join(sysconfig.get_path("stdlib"), f"{name}.py")
     for name in ("contextlib", "os", "_collections_abc", "functools")
@@ -54,7 +54,7 @@ PASSING_ON = {
 """Files of the standard library that only pass a write on, and so do not count as its writer."""
 INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 NOT_OWN = (*(folder + os.sep for folder in INSTALLED), OURS, "<")
-"""Beginnings of the paths of files that are not the user's own."""
+"""Path prefixes of files that are not the user's own code."""
 
 
 def place(frame: FrameType) -> SourceLine:
@@ -65,9 +65,9 @@ def place(frame: FrameType) -> SourceLine:
 
 class Writes:
     def __init__(self, own: OwnErrors, calls: Callable[[], int], elsewhere: str) -> None:
-        """`calls` returns the number of convolutions so far.
+        """`calls` returns the number of convolution calls so far.
 
-        A forked process that sets a flag makes the file `elsewhere` + its pid.
+        If a forked process sets a flag, it creates the file `elsewhere` + its pid.
         """
         self._own = own
         self._elsewhere, self._process = elsewhere, os.getpid()
@@ -82,7 +82,7 @@ class Writes:
         self._flags: dict[str, Callable[[], Value]] = {}
 
     def writes(self) -> tuple[Write, ...]:
-        """Return the writes, except those by which torch itself set a flag and later set it back."""
+        """Return the writes, except torch's own writes to a flag that torch set back later."""
         with self._lock:
             back = {name for name, (first, last) in self._by_torch.items() if first == last}
             writes = self._seen.values()
@@ -92,7 +92,7 @@ class Writes:
         return at.file.startswith(self._torch)
 
     def flags(self) -> dict[str, Value]:
-        """Return each flag's value now; empty until torch is imported."""
+        """Return each flag's current value. The result is empty until torch is imported."""
         return {name: _value_of(get) for name, get in self._flags.items()}
 
     def watch_variables(self) -> None:
@@ -114,7 +114,6 @@ class Writes:
             self._replace(torch, PRECISION[1], noting)
 
     def _replace(self, torch: ModuleType, name: str, noting: Callable[..., object]) -> None:
-        """Replace the setter `name` in torch._C, and where torch.backends.cudnn refers to it."""
         before = getattr(torch._C, name)
         setattr(torch._C, name, noting)
         for attribute in vars(type(torch.backends.cudnn)).values():

@@ -1,6 +1,6 @@
-"""Controls: operations that never read `benchmark`, so that a sweep must find no effect of `benchmark`.
+"""Controls: operations that never read `benchmark`. A sweep must find no effect on them.
 
-Recurrent layers, normalisation and attention run in cuDNN; pooling and activations are PyTorch's own.
+Recurrent layers, normalisation and attention run in cuDNN. Pooling and activations do not.
 """
 
 import torch

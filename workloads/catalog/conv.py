@@ -35,7 +35,6 @@ def conv(context: Context) -> TimedStep:
 
 
 def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> TimedStep:
-    """Return a step that computes the input's or weight's gradient by autograd's own operation."""
     name, wanted = GRADIENTS[context.direction]
 
     def prepare(shape: Shape) -> Pair:
@@ -68,9 +67,9 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return a function of torch.nn.functional, and its arguments from the stride on.
+    """Return the convolution of torch.nn.functional, and its arguments from the stride on.
 
-    CPU autocast casts tensors for this function.
+    With this function, CPU autocast casts the tensors.
     """
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:

@@ -1,7 +1,7 @@
-"""The tutorial MNIST net, trained on 1,500 real digits; 297 others measure its accuracy.
+"""The tutorial MNIST net, trained on 1,500 real digits and tested on 297 other digits.
 
-Net and optimiser are those of PyTorch's old basic MNIST example, with cross entropy and batches of 100. The
-8×8 images (see ../digits/README.md) are scaled to 28×28.
+The net and optimiser are those of PyTorch's old basic MNIST example. The loss is cross entropy
+in batches of 100. The 8×8 images (see ../digits/README.md) are scaled to 28×28.
 """
 
 import gzip
@@ -35,7 +35,7 @@ def mnist_net() -> nn.Sequential:
 
 
 def load_digits() -> Batch:
-    """Return all images as float32 of shape (1797, 1, 28, 28) with values from 0 to 1, and the digit of each."""
+    """Return float32 images (1797, 1, 28, 28) with values from 0 to 1, and each image's digit."""
     table = numpy.loadtxt(gzip.decompress(DIGITS.read_bytes()).splitlines(), delimiter=",")
     images = torch.tensor(table[:, :-1] / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     labels = torch.tensor(table[:, -1], dtype=torch.long)
@@ -43,7 +43,7 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """Return digits for training, and others for testing."""
+    """Return the training digits, then the test digits."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]

@@ -1,7 +1,7 @@
-"""How tutorials time `benchmark`: on and off in one process, by `time.time()`, unsynchronised.
+"""Times `benchmark` as tutorials do: on and off in one process, by `time.time()`.
 
-A step's first call runs the tutorial's script, whose times are the trial's `own_times_ms`. Each
-later call is one forward pass, with the config's `benchmark` again.
+A step's first call runs the tutorial's script, which gives the trial's `own_times_ms`. Each
+later call is one forward pass with the `benchmark` of the config.
 """
 
 import time

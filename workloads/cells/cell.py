@@ -33,12 +33,12 @@ class Cell:
     """Model of the GPU or, without CUDA, of the processor."""
     listed_shapes: tuple[ListedShape, ...] = ()
     ranks: str = ONE_RANK
-    """Processes that train together, each on its own GPU of one host: `2_ranks`, for example."""
+    """Number of processes that train together on one host, each with a GPU, such as `2_ranks`."""
     placement: str = ""
-    """`strides` if a convolution is channels_last by strides alone; empty before schema 3."""
+    """`strides` if only strides make a convolution channels_last. Empty before schema 3."""
 
     def under(self, config: Config) -> "Cell":
-        """Return the cell with the config's layout and precision where these are not null."""
+        """Return the cell with the config's layout and precision, if the config sets them."""
         given = {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
         return replace(self, **given)
 
@@ -47,7 +47,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return the fields not at their defaults, as JSON. A new field thus changes no id."""
+        """Return the fields that differ from their defaults, as JSON. A new field changes no id."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:
@@ -63,14 +63,14 @@ class Cell:
         return int(self.ranks.partition("_")[0])
 
     def shapes(self) -> ShapeRegime:
-        """Return the cell's regime; import a regime that is the user's own."""
+        """Return the cell's regime. Import the regime if it is the user's own."""
         if self.listed_shapes:
             draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
             return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether shapes repeat. Assume so for a user's own regime, which is not imported here."""
+        """Return whether shapes repeat. A user's regime is not imported and counts as repeating."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Config: cuDNN's flags, layout, precision and execution for one process, with code to apply and read them."""
+"""Defines, applies and reads back a config: cuDNN's flags, layout, precision and execution."""
 
 import os
 from collections.abc import Iterable
@@ -77,10 +77,10 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Values of `torch.backends.cudnn`, the environment variables that belong to it, a layout or precision
-    instead of the cell's, and how steps run.
+    """Settings of one process: cuDNN's flags and variables, and how steps run. A layout or
+    precision here replaces the cell's.
 
-    TF32 is no setting of its own: Precision alone sets it.
+    TF32 is no setting of its own: `Precision` alone sets it.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
@@ -97,14 +97,14 @@ class Config:
     benchmark: bool = False
     """Time several plans at a shape's first call and keep the fastest."""
     benchmark_limit: Annotated[int, Field(ge=0)] = 10
-    """How many plans benchmark mode times; 0: all."""
+    """Number of plans that benchmark mode tries. 0 means all plans."""
     deterministic: bool = False
     """Use only engines that give the same bits each time."""
     heuristic_mode_b: bool = False
     """TORCH_CUDNN_USE_HEURISTIC_MODE_B: cuDNN's other heuristic, used if benchmark is off."""
     plan_cache_limit: int | None = None
-    """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: number of plans kept; 0: unlimited, negative: none, null:
-    torch's default."""
+    """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: the number of plans that torch keeps. 0 sets no limit. A
+    negative number keeps no plan. null means torch's default."""
     compute_cache_disabled: bool = False
     """CUDA_CACHE_DISABLE: each process compiles its kernels anew instead of using CUDA's cache on
     disk."""
@@ -123,17 +123,17 @@ class Config:
     them, so they must not be secret."""
 
     code: str | None = None
-    """Side of `sweep gate` whose code runs; not for suites. null: code of the launch's folder."""
+    """Side of `sweep gate` whose code runs. null, as in suites, means the launch's folder."""
     layout: Layout | None = None
-    """Layout of this config's trials. null: the cell's; a value equal to it counts as null."""
+    """Layout of this config's trials. null or an equal value keeps the cell's layout."""
     precision: PrecisionName | None = None
-    """Precision of this config's trials. null: the cell's; a value equal to it counts as null."""
+    """Precision of this config's trials. null or an equal value keeps the cell's precision."""
     execution: ExecutionName | None = None
     """How steps run: as written (`eager`, or null), with the model in torch.compile, or as a CUDA graph of the whole
     step."""
 
     def beside(self, layout: str | None, precision: str | None) -> "Config":
-        """Return the config with null in place of values equal to `layout`, `precision` and `eager`."""
+        """Return the config with null for values that equal `layout`, `precision` or `eager`."""
         own = {"layout": layout, "precision": precision, "execution": EAGER}
         equal: dict[str, Any] = {name: None for name in own if getattr(self, name) == own[name]}
         return replace(self, **equal)
@@ -142,7 +142,7 @@ class Config:
         return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings by name, except those of layout, precision and execution that are null."""
+        """Return the settings by name. Omit layout, precision and execution if they are null."""
         return {name: value for name, value in asdict(self).items() if value or name not in OF_STEP}
 
     @property
@@ -151,7 +151,7 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Variables that torch's import reads; in a gate, also the variable that names the side."""
+        """Variables that torch reads at import and, in a gate, the variable that names the side."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
@@ -167,9 +167,10 @@ class Config:
         }
 
     def apply(self) -> None:
-        """Set variables and flags; call this before the first CUDA call. Autograd's flag holds in this thread alone.
+        """Set variables and flags. Call this before the first CUDA call.
 
-        Flags are set as attributes: `cudnn.flags(benchmark=True)` would turn cuDNN off.
+        Autograd's flag applies to this thread alone. cuDNN's flags are set as attributes, since
+        `cudnn.flags(benchmark=True)` would turn cuDNN off.
         """
         from torch.autograd.grad_mode import set_multithreading_enabled
         from torch.backends import cudnn
@@ -186,7 +187,7 @@ class Config:
 
 
 def read_back(variables: Iterable[str]) -> Config:
-    """Return the settings in force in this process; `variables`: names of variables to read into `environment`."""
+    """Return the settings in force in this process. Read `variables` into `environment`."""
     import torch
     from torch.backends import cudnn
 

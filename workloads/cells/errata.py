@@ -1,14 +1,14 @@
-"""Errata: rules by which cuDNN's frontend bans plans, as a config's text and as the frontend's JSON.
+"""Reads and writes errata: rules by which cuDNN's frontend bans plans.
 
 A rule bans all plans of an engine, or only its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
-`pin ConvFwd:1` bans all other engines of that operation. After `@` a rule may have versions of
-cuDNN: one, `@91900`, or a range, `@91900-91901`, end excluded. A plan's tag is its name in
-the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
+`pin ConvFwd:1` bans all other engines of that operation. A rule may end in the versions of cuDNN
+to which it applies: one version, `@91900`, or a range that excludes its end, `@91900-91901`. A
+plan's tag is its name in the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
-PyTorch reads the file of CUDNN_ERRATA_JSON_FILE once per process, in place of PyTorch's own rules.
-So our files also have PyTorch's rules, from a text in its library
-(aten/src/ATen/native/cudnn/Conv_v8.cpp). `Rule.bans` matches
-plans as the frontend does (cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
+PyTorch reads the file named in CUDNN_ERRATA_JSON_FILE once per process. The file replaces PyTorch's
+own rules, so our files include these. We read them from a text in PyTorch's library
+(aten/src/ATen/native/cudnn/Conv_v8.cpp). `Rule.bans` matches plans as the frontend does
+(cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
 """
 
 import json
@@ -30,7 +30,7 @@ ENGINES = 256  # more than any operation of cuDNN 9 has
 PYTORCHS = "torch "  # prefix of the ids of PyTorch's own rules
 MOST_BYTES = 2**20
 CHECKSUM = "crc32"
-"""Key in a file of `sweep freeze`: the checksum of the other keys. cuDNN ignores it."""
+"""Key in a file of `sweep freeze` for the checksum of the other keys. cuDNN ignores it."""
 ANEW = "make it anew: sweep freeze ..."
 RULE = re.compile(
     rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
@@ -50,9 +50,9 @@ class Rule:
     knobs: tuple[str, ...] = ()
     pin: bool = False
     start: int = 0
-    """First version of cuDNN in which the rule holds, such as 91900."""
+    """First version of cuDNN to which the rule applies, such as 91900."""
     end: int | None = None
-    """First version of cuDNN in which the rule holds no longer; None: there is none."""
+    """First version of cuDNN to which the rule no longer applies. None if there is none."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -102,7 +102,7 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the rule as entries of the frontend's file: for a pin, one for each engine but the pinned one."""
+        """Return the rule's entries in the frontend's file. A pin has one for each other engine."""
         engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
@@ -127,9 +127,9 @@ def text_of(rules: Iterable[Rule]) -> str:
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return a text, list or file of rules as a config's text; return another value unchanged.
+    """Return the rules in a text, list or file as a config's text. Return other values unchanged.
 
-    `folder`: the suite's folder, or None if `given` is a config's text already. Raises ValueError.
+    `folder` is the suite's folder. It is None if `given` is a config's text. Raises ValueError.
     """
     if isinstance(given, str) and folder is not None and given.endswith(".json"):
         return text_of(read_file(folder / given))
@@ -146,7 +146,7 @@ def read_file(file: Path) -> set[Rule]:
 
 
 def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
-    """Return the rules as `read_file` does, and the file's JSON without its checksum. Raises ValueError."""
+    """Return the rules of `read_file` and the file's JSON without checksum. Raises ValueError."""
     try:
         with file.open("rb") as opened:
             whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
@@ -165,7 +165,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
 
 
 def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
-    """Return the entries' rules, except PyTorch's own. Raises ValueError if an id contradicts its entry's fields."""
+    """Return the rules except PyTorch's own. Raises ValueError if entries contradict their rule."""
     rules: dict[str, set[Rule]] = {}
     for entry in entries:
         name = str(entry.get("rule_id", ""))
@@ -188,7 +188,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return `rules` and PyTorch's own as frontend JSON. If `beside` has keys, add these and a checksum."""
+    """Return `rules` and PyTorch's own as JSON. If `beside` is given, add it and a checksum."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:
@@ -198,7 +198,7 @@ def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) 
 
 @cache
 def pytorchs_own() -> list[dict[str, Any]]:
-    """Return the rules that the installed torch itself has; none if this torch was built without CUDA."""
+    """Return the installed torch's own rules. A torch that was built without CUDA has none."""
     torch = find_spec("torch")
     library = Path(torch.origin or "").parent / "lib" / "libtorch_cuda.so" if torch else None
     if library is None or not library.exists():
@@ -212,7 +212,10 @@ def pytorchs_own() -> list[dict[str, Any]]:
 
 
 def use_errata(text: str | None) -> None:
-    """Put `text`'s rules in force, in a process that has built no plan of cuDNN yet; None: only PyTorch's rules."""
+    """Apply the rules in `text`, or only PyTorch's own rules if `text` is None.
+
+    Call this before the process builds its first cuDNN plan.
+    """
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
         file = os.memfd_create("errata.json")  # it ends with the process

@@ -1,4 +1,4 @@
-"""Finds why an execution or several ranks cannot run a cell, before anything is measured."""
+"""Checks before a measurement whether an execution or several ranks can run a cell."""
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.states.plain import Plain
 def execution_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, device: str, compiler: str | None
 ) -> str | None:
-    """Return why a config's execution cannot run a cell; None if no reason is known before a trial."""
+    """Return why a config's execution cannot run a cell, or None if no reason is known yet."""
     how, name = config.how, f"execution {config.execution}"
     if how.needs_cuda and device != "cuda":
         allowed = ", ".join(each for each, other in EXECUTIONS.items() if not other.needs_cuda)
@@ -31,7 +31,7 @@ def execution_fault(
 
 
 def scaling_fault(config: Config, precision: str, direction: str) -> str | None:
-    """Return why a config's CUDA graph cannot hold training in `precision`; None if it can, or if there is no graph."""
+    """Return why a config's CUDA graph cannot hold training in `precision`, or None if it can."""
     scales = direction == "training" and find_precision(precision).autocast == "float16"
     if config.how.captured and scales:
         return f"execution {config.execution} cannot hold training in {precision}: loss scaling waits for the GPU"
@@ -41,7 +41,7 @@ def scaling_fault(config: Config, precision: str, direction: str) -> str | None:
 def ranks_fault(
     cell: Cell, config: Config, traits: WorkloadFacts, *, gpus: int, machine: Environment
 ) -> str | None:
-    """Return why a cell's ranks cannot run here; None if they can. `gpus`: the host's GPUs for the sweep."""
+    """Return why a cell's ranks cannot run on the host's `gpus` GPUs, or None if they can."""
     count = cell.rank_count
     if count == 1:
         return None

@@ -1,4 +1,4 @@
-"""A suite's cells on one GPU model: every combination of the values of the axes, checked."""
+"""Expands a suite into cells on one GPU model, and checks each combination of axis values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,22 +34,22 @@ OPEN_SHAPES_CHECKED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
-    """What planning knows of a workload, or of a user's own regime, without importing it."""
+    """Facts about a workload or a user's own regime, which planning must not import."""
 
     directions: tuple[str, ...] = ()
     varies: tuple[str, ...] = ()
     input_shape: Shape | None = None
-    """Shape of the input; None: the problem or the cell's `input` gives the shape."""
+    """Shape of the input. None if the problem or the cell's `input` gives the shape."""
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """A regime's parameters, with their defaults if they have one. None for a workload."""
+    """Parameters of a regime and their defaults, if any. None for a workload."""
     fault: str | None = None
-    """Why no cell can use the workload or regime; None: cells can use it."""
+    """Reason why no cell can use the workload or regime. None if cells can use it."""
     fails: bool = False
     """Whether the fault is an error of the user's code."""
     by_strides: bool = False
-    """Whether only the weight's strides make one of a model's convolutions channels_last."""
+    """Whether a convolution of the model is channels_last only by its weight's strides."""
 
 
 Facts = Mapping[str, WorkloadFacts]
@@ -58,9 +58,10 @@ Facts = Mapping[str, WorkloadFacts]
 def without_missing(
     suite: SuiteSpec, facts: Facts, compiler: str | None
 ) -> tuple[SuiteSpec, dict[str, str]]:
-    """Leave out models whose pip extra is missing and, if `compiler` is None, configs that compile.
+    """Return the suite without what cannot run here, and the reason for each name left out.
 
-    Return the suite and the reason for each name left out. If no cell would be left, leave nothing out.
+    Leave out models whose pip extra is missing and, if `compiler` is None, configs that compile.
+    If no cell would be left, leave nothing out.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
@@ -92,7 +93,7 @@ def expand_cells(
 def configs_of_cells(
     suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
 ) -> dict[str, tuple[Config, ...]]:
-    """Return each cell's configs by cell_id; an empty dict if all cells have the suite's configs."""
+    """Return each cell's configs by cell_id. Return {} if all cells have the suite's configs."""
     if all(axes.configs is None for axes in suite.cells):
         return {}
     configs: dict[str, dict[Config, None]] = {}
@@ -121,7 +122,7 @@ def _cells(
 
 
 def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cell | None:
-    """Return the cell of one combination; None if its regime comes from `all` and does not suit the cell."""
+    """Return the cell of one combination, or None if `all` gave a regime that does not suit it."""
     workload, problem = chosen.pop("workload"), chosen.pop("problem")
     traits = _usable(facts[workload])
     if traits.regime_parameters is not None:
@@ -154,7 +155,6 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
 
 
 def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    """Return whether strides alone make convolutions channels_last, as for tensors of one channel or pixel."""
     tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
     return cell.layout == "channels_last" and (
         traits.by_strides or all(map(has_one_order, tensors))
@@ -228,11 +228,11 @@ class _Rule:
     parameters: dict[str, float]
     varies: set[str]
     shapes: ShapeRegime | None = None
-    """The regime; None if it is the user's own: only a trial's process makes its shapes."""
+    """The regime. None for a user's own regime: only a trial's process makes its shapes."""
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
-    """Return the regimes of `axes`, each with whether the word `all` gave it."""
+    """Return pairs of a regime and a flag: True if the regime comes from the word `all`."""
     choices = as_list(axes.regime)
     chosen = {
         name_and_numbers("regime", choice)[0]
@@ -255,7 +255,7 @@ def _suiting_regime(
     problem: ConvProblem | None,
     facts: Facts,
 ) -> _Rule | None:
-    """Return the rule for `regime`; None if it comes from `all` and does not suit the cell."""
+    """Return the rule, or None if the regime comes from `all` and does not suit the cell."""
     choice, by_all = regime
     try:
         rule = _rule(choice, base, facts)

@@ -1,4 +1,4 @@
-"""Reported cases of slow or odd runs: a line each in workloads/field/*.csv, with a claim."""
+"""Reported cases of slow or odd runs. Each line of workloads/field/*.csv is a case with a claim."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ class CaseSide:
     workload: str
     """conv, or a model's import path."""
     problem: ConvProblem | None
-    """The convolution; None: the side measures a model."""
+    """The convolution, or None if the side measures a model."""
     input_shape: Shape
     direction: str
     precision: str
@@ -40,7 +40,7 @@ class CaseSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldCase:
-    """A reported case: a line of a CSV file. Its columns are these fields; see docs/field.md."""
+    """A reported case. The fields are the columns of the CSV file; docs/field.md explains them."""
 
     id: str
     address: str
@@ -88,7 +88,7 @@ class FieldCase:
         return baseline, self._side(_pairs(self.candidate), candidate)
 
     def contrast(self) -> tuple[str, str]:
-        """Return the `key=value` texts in which baseline and candidate differ, the baseline's first."""
+        """Return the values that differ, as `key=value` texts of the baseline and the candidate."""
         baseline = " ".join(f"{key}={self._usual(key)}" for key in _pairs(self.candidate))
         return baseline, self.candidate
 
@@ -158,5 +158,4 @@ def _spec_of(problem: ConvProblem) -> ProblemSpec:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Parse a text such as `groups=4 bias=no`."""
     return dict(word.split("=") for word in text.split())

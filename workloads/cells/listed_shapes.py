@@ -48,13 +48,13 @@ class Listed(ShapeRegime):
 
 
 class ListedSpec(BaseModel):
-    """Shapes from a file, each as often as its count there."""
+    """Shapes from a file. A shape occurs as often as its count says."""
 
     model_config = STRICT
 
     file: str = Field(min_length=1)
-    """Path of a CSV file, relative to the YAML file. Columns: `batch`; `length`, `height,width` or
-    `depth,height,width`; `count` (default: 1). Sizes without a column are the cell's."""
+    """Path of a CSV file, relative to the YAML file. Columns: `batch`, `count` (default 1) and
+    one of `length`, `height,width`, `depth,height,width`. Other sizes are those of the cell."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
     """Largest number of steps before the shapes repeat. If the counts add up to at most this, each
     shape occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn,

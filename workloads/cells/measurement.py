@@ -24,7 +24,7 @@ class MeasureSpec(BaseModel):
     cold_shapes: Annotated[int, Field(ge=1)] = 64
     """Largest number of shapes whose first calls are timed; with more, the loop counts as open."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
-    """If shapes never end, number of shapes whose first calls are timed before the loop."""
+    """Number of shapes whose first calls are timed before an open loop."""
     warmup_s: Seconds = 0.4
     """The steady loop runs this long before it is timed."""
     warmup_limit_s: Seconds = 1.5
@@ -42,8 +42,8 @@ class MeasureSpec(BaseModel):
     """Processes that take turns pay their one-time costs side by side, before any of them calls a
     shape; otherwise one process pays after another."""
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
-    """With a GPU, the processes of a block take turns on this many CPUs, the same for all; null: on
-    all CPUs of the slot. If a loop keeps more than 1.5 CPUs busy, its block runs on all of them."""
+    """Number of CPUs on which a block's processes take turns on a GPU. If null, or if a trial has
+    several ranks or keeps more than 1.5 CPUs busy, the block runs on all CPUs of the slot."""
     open_steps: Annotated[int, Field(ge=1)] = 64
     """Number of timed steps in an open loop."""
     open_budget_s: Seconds = 10.0
@@ -69,14 +69,14 @@ class TrialRequest:
     measure: MeasureSpec
     seed: int
     compute_cache: str | None
-    """Folder for CUDA's compiled kernels; None: CUDA's default folder."""
+    """Folder for CUDA's compiled kernels, or None for CUDA's default folder."""
     reference: bool = False
     """Whether to compare the step's results with those in float64."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
-    """An engine plan of cuDNN for an operation. `ms`: its time in the search; None: not timed."""
+    """A cuDNN engine plan. `ms` is its time in the search, or None if the plan was not timed."""
 
     engine: str
     ms: float | None
@@ -90,15 +90,15 @@ class LogPass(measured.Logged):
     plans: list[list[TimedPlan]] = field(default_factory=list)
     """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """For each operation of `logged_choices`, its calls in one step of each shape, added up;
-    empty: unknown."""
+    """For each operation of `logged_choices`, the sum of its calls over one step at each shape.
+    Empty if the calls are unknown."""
     banned_ran: list[str] = field(default_factory=list)
     """Texts about banned plans that ran: each names a plan and the rule of errata that bans it."""
 
 
 @dataclass(kw_only=True)
 class Measurement(measured.Measured):
-    """The values measured so far: filled in during the trial, so that a failed trial keeps them."""
+    """Values measured so far. The trial fills them in as it runs, so a failed trial keeps them."""
 
     config: Config | None = None
     memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)

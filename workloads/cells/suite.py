@@ -93,8 +93,8 @@ def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
-            f"found {texts}: a list makes a cell of each entry; all need the same number of sizes; "
-            "write the tensors of one call under `model: {inputs: ...}`"
+            f"found {texts}, allowed: entries with the same number of sizes; each entry makes a "
+            "cell; write the tensors of one call under `model: {inputs: ...}`"
         )
     return inputs
 
@@ -166,9 +166,10 @@ class ProblemSpec(BaseModel):
         if isinstance(given, dict) and given.get("padding") == "same" and "kernel" in given:
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
-            here = f"which is {sizes_text(tuple(n // 2 for n in added))} here"
-            odd = "which here adds one zero more at the end than at the start; no number does that"
-            raise ValueError(f"padding: found same, {odd if any(n % 2 for n in added) else here}")
+            means = f"means {sizes_text(tuple(n // 2 for n in added))}"
+            odd = "adds one zero more at the end than at the start, which no size can do"
+            here = odd if any(n % 2 for n in added) else means
+            raise ValueError(f"padding: found same, allowed: sizes; here same {here}")
         return given
 
     def problem(self, name: str) -> ConvProblem:
@@ -186,17 +187,17 @@ class ModelSpec(BaseModel):
     """Keyword arguments of the model's class or function."""
     inputs: Inputs | None = None
     """What the model is called with. Default: one float tensor with the shape `input`. A list has
-    the arguments in order, a mapping has keyword arguments, each as
-    `{shape: [batch, length], dtype: int64, below: 30522}`. Or a function FILE.py:NAME, which gets
-    the shape and returns the arguments."""
+    positional arguments and a mapping has keyword arguments, each written as
+    `{shape: [batch, length], dtype: int64, below: 30522}`. A function FILE.py:NAME gets the shape
+    and returns the arguments."""
     loss: str = MEAN_SQUARE
     """What training minimises: mean_square or cross_entropy of all outputs, `own` for the loss that
     the model returns, or a function FILE.py:NAME of what the model returns."""
     optimiser: NamedChoice = "sgd"
     """The optimiser for training, with its parameters."""
     expect: Expect | None = None
-    """Expected counts, as `{parameters: 223685, convolutions: 7}`: a launch refuses other models.
-    No part of the cell's id."""
+    """Expected counts, such as `{parameters: 223685, convolutions: 7}`. A launch refuses a model
+    with other counts. The cell's id does not depend on this key."""
 
 
 MOST_TRIALS = 1_000_000  # of a plan: planning takes half a minute, running it takes weeks
@@ -211,8 +212,8 @@ class CellAxes(BaseModel):
     model_config = STRICT
 
     workload: str | list[str]
-    """What is timed: a bundled workload, or a model or @workload as `my_nets.py:Net` or
-    `package.module:name`."""
+    """What is timed: a bundled workload, or your own model or `@workload` function. Write
+    your own as `my_nets.py:Net` or `package.module:name`."""
     problem: str | list[str] | None = None
     """Convolution of the workload `conv`: `tutorials/rgb256`, `tutorials` for all problems of that file, or a
     name under `problems`."""
@@ -227,9 +228,9 @@ class CellAxes(BaseModel):
     batch: Batch | BatchByDevice | list[Batch] | None = None
     """Batch size; replaces that of the problem or workload."""
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
-    """How input shapes arrive: a rule by name, with parameters as in `{cycle: {sizes: 4}}`, shapes
-    from a file, `{listed: {file: shapes.csv}}`, or a class of your own, FILE.py:NAME. `all`: every
-    other rule that suits the cell, with default parameters."""
+    """How input shapes arrive: the name of a rule, a rule with parameters such as
+    `{cycle: {sizes: 4}}`, a file of shapes as `{listed: {file: shapes.csv}}`, or your own class as
+    `FILE.py:NAME`. `all` adds every other rule that suits the cell, with default parameters."""
     state: NamedChoice | list[NamedChoice] = "plain"
     """What surrounds a step."""
     precision: str | PrecisionByDevice | list[str] = "tf32"
@@ -335,8 +336,9 @@ class SuiteSpec(BaseModel):
     )
     """Settings of cuDNN to compare. Default: `benchmark` off and on."""
     replicates: Replicates | None = None
-    """Blocks per cell, each with one process per config: a number, or `{until: decided, at_most: 20}`, or `until: best`.
-    Default: until decided; 2 without a GPU, 5 in nights and where no two configs differ in one setting."""
+    """Number of blocks per cell: a number, `{until: decided, at_most: 20}` or `{until: best}`. A
+    block runs each config once. Default: `{until: decided}`. Without a GPU the default is 2. In
+    nights, and if no two configs differ in one setting, it is 5."""
     decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
     """Contrasts that decide a cell if `replicates` is `until: decided`: a setting such as
     `benchmark`, or a value such as `layout=weights`, which is compared with the usual value.
@@ -367,9 +369,9 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """Distinct configs of the suite and its cells, then each without layout and precision.
+        """Distinct configs of the suite and its cells, followed by plain copies of these configs.
 
-        In the latter, an eager execution is null, too.
+        In a copy, layout and precision are null. The execution is null, too, if it was `eager`.
         """
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         configs = [*self.configs, *of_cells]
@@ -378,7 +380,7 @@ class SuiteSpec(BaseModel):
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Numbers of blocks after which a cell may be decided; empty: the number of blocks is fixed."""
+        """Numbers of blocks after which a cell may be decided. Empty if the number is fixed."""
         return self.replicates.looks if isinstance(self.replicates, UntilDecided) else ()
 
     @property

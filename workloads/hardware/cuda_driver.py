@@ -99,7 +99,7 @@ def _read_node(handle: int) -> GraphNode:
 
 
 def _call(function: str, *arguments: object) -> None:
-    """Call a function of the driver; integers (handles, addresses, sizes) are passed as 64 bits. Raises DriverError."""
+    """Call a function of CUDA's driver. Integers are passed as 64 bits. Raises DriverError."""
     wide = (ctypes.c_uint64(value) if isinstance(value, int) else value for value in arguments)
     code = _driver(function)(*wide)
     if code != 0:

@@ -1,4 +1,4 @@
-"""Environment: a measurement's hardware and software. Capturing starts CUDA, so a child process captures."""
+"""A measurement's hardware and software. Reading them starts CUDA, so a child process does it."""
 
 import os
 import platform
@@ -104,7 +104,7 @@ def our_version() -> str:
 
 
 def our_commit() -> str | None:
-    """Return the commit of this file's checkout, with `-dirty` after changes; None: no checkout, or git failed."""
+    """Return the git commit of this code, with `-dirty` if files changed, or None if unknown."""
     checkout = Path(__file__).parents[2]
     if not (checkout / ".git").exists():
         return None

@@ -14,9 +14,8 @@ class ListedGpu:
     name: str
     """Model and, for a slice, its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     card: str
-    """UUID of the whole GPU, also if this is a slice of it."""
+    """UUID of the GPU or, for a slice, of the GPU that contains the slice."""
     card_index: int
-    """NVML's number for the whole GPU."""
     pci_address: str
     """PCI address of the whole GPU, as NVML writes it."""
 
@@ -33,7 +32,7 @@ class ListedGpu:
 
 
 def listed_gpus() -> list[ListedGpu]:
-    """Return the host's GPUs in NVML's order, each sliced GPU replaced by its slices; without NVML, none."""
+    """Return the host's unsliced GPUs and its slices in NVML's order. Return [] without NVML."""
     try:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
@@ -43,9 +42,9 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the slices in `visible`. As in CUDA, the first entry that names no slice ends them.
+    """Return the slices that `visible` names, or all slices if `visible` is None.
 
-    `visible`: value of CUDA_VISIBLE_DEVICES; None: return all slices.
+    As in CUDA_VISIBLE_DEVICES, all entries after one that names no slice are ignored.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     if visible is None:
@@ -73,8 +72,8 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
     """Return NVML's UUID of the slice that CUDA uses, or None if NVML lists no such slice.
 
-    `cuda_uuid`: UUID of the slice or of its whole GPU, without prefix. By a GPU's UUID, CUDA
-    means the first visible slice of the GPU.
+    `cuda_uuid` is the UUID of the slice or of its whole GPU, without prefix. If CUDA
+    reports a whole GPU's UUID, it uses the first visible slice of this GPU.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]

@@ -37,10 +37,10 @@ class Monitor(Protocol):
     def read(self) -> GpuReading: ...
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Count the processes `pids` and the calling process as ours."""
+        """Regard the processes `pids` and the calling process as ours."""
 
     def energy_mj(self) -> int | None:
-        """Return the energy used since a fixed moment in the past; None: unknown."""
+        """Return the energy used since a fixed moment in the past, or None if it is unknown."""
 
 
 CALM = GpuReading(

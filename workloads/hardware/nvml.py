@@ -1,4 +1,4 @@
-"""NVML's answers about one GPU, and the monitor that reads them. None: NVML has no answer."""
+"""NVML's answers about one GPU, and the monitor that reads them."""
 
 import os
 from collections.abc import Callable, Collection, Iterable
@@ -54,7 +54,7 @@ class NvmlGpu:
             return None
 
     def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`; for a slice return None, as clocks, power and heat are the whole GPU's."""
+        """Call `question`. Return None for a slice, since NVML would answer for the whole GPU."""
         return None if self.is_slice else self.ask(question, *arguments)
 
 
@@ -107,9 +107,9 @@ class NvmlMonitor:
 def open_monitor(
     kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
-    """Return NVML's monitor or a fake; None if `kind` is `off`, `uuid` is None or NVML does not answer.
+    """Return NVML's monitor or a fake, or None if `kind` is `off` or NVML cannot read the GPU.
 
-    `our_pids`: our processes that use the GPU; None: this process alone.
+    `our_pids` are our processes that use the GPU. By default, this process is the only one.
     """
     if kind.startswith("fake_"):
         return FakeMonitor(kind)

@@ -25,9 +25,9 @@ class _Captured:
 
 
 class CapturedStep:
-    """Runs a step: copies inputs into a graph's tensors and replays the graph. A shape's first call makes its graph.
+    """Runs a step: copies its inputs into a graph's tensors and replays the graph.
 
-    A training step first drops the last step's gradients, so the graph makes its own.
+    A shape's first call captures the graph, in which a training step allocates its gradients.
     """
 
     def __init__(self, step: TimedStep) -> None:
@@ -55,7 +55,7 @@ class CapturedStep:
         self._capture_s = 0.0
 
     def _run_and_capture(self, key: tuple[Any, ...], inputs: Any) -> Any:
-        """Run and capture a step at a new `key`; return its result. Raises WorkloadError if no graph can hold it."""
+        """Run a step and capture it for `key`. Return the run's result. Raises WorkloadError."""
         run: Callable[[], Any] = partial(self._step.run, inputs)
         first, results = _without_graph(run()), list[Any]()
         torch.cuda.synchronize()

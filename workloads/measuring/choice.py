@@ -1,7 +1,7 @@
-"""The kernels chosen for a step, read from the timed process, and the step's work.
+"""Reads the kernels that a step runs in the timed process, and the work of its convolutions.
 
-The roofline is the least time of that work at the speeds of calibration: S. Williams, A. Waterman,
-D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
+The roofline is the least time in which this work can be done at the calibrated speeds. See
+S. Williams, A. Waterman, D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
 """
 
 import re
@@ -127,7 +127,7 @@ def _seen(watch: StepWatch) -> Choice:
 
 
 def _losses(watch: LayoutWatch) -> list[str]:
-    """Return `layer: operation` of operations that lose channels_last and cause a conversion."""
+    """Return operations that lose channels_last and cause a conversion, as `layer: operation`."""
     numbers = [number for number in losses_in(watch.operations) if number is not None]
     lost = [watch.operations[number] for number in numbers]
     return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
@@ -141,7 +141,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return each node's operation, found by the launch counts in `watch`; None: unknown."""
+    """Return the operation that launched each node of a graph, or None if it is unknown."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -160,7 +160,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return the time that `nodes` add to a replay, by the medians of alternating replays."""
+    """Return how much longer the median replay takes with `nodes` than without them."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / device_time.queued_ms(graph.replay, 1)[0])))
@@ -175,7 +175,7 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
 
 
 def kind_of(name: str, operation: str | None) -> str:
-    """Return a kernel's kind. `operation`: PyTorch's operation that launched the kernel; None: unknown."""
+    """Return a kernel's kind. `operation` is the PyTorch operation that launched it, if known."""
     if name.startswith(TRITON):
         return "other"
     convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
@@ -187,7 +187,7 @@ def kind_of(name: str, operation: str | None) -> str:
 
 
 def kernels_hash(kernels: list[Kernel]) -> str | None:
-    """Return a hash of the convolutions' kernels: names, grids and order; None if there are no such kernels."""
+    """Hash the names, grids and order of convolution kernels. Return None if there are none."""
     ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
     return content_hash(ran) if ran else None
 
@@ -205,7 +205,7 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Return the sum of convolutions' least times, each the longer of arithmetic and memory time; None: unknown."""
+    """Return the sum of the convolutions' least times, or None if work or speeds are unknown."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None

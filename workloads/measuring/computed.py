@@ -69,9 +69,9 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of all bits and positions, the same in all layouts; GPU and CPU hashes differ.
+    """Return a hash of a tensor's bits and their positions, the same in all layouts.
 
-    A GPU computes the hash as a sum of integers, which does not depend on the order of the summands.
+    A GPU's hash differs from a CPU's. It is a sum of integers, which is the same in any order.
     """
     bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
     if not bits.is_cuda:
@@ -95,7 +95,7 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 def _reference(
     workload: Workload, context: Context, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
-    """Return a step's results in float64 without cuDNN, with the same `seed`; if there are none, the reason."""
+    """Run a step in float64 without cuDNN. Return its results, or no results and the reason."""
     most = REFERENCE_FLOPS[context.device.type]
     if flops > most:
         return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
@@ -117,7 +117,6 @@ def _kind(name: str) -> str:
 
 
 def _typical_sizes(exact: Tensors) -> dict[str, float]:
-    """Return the largest root mean square among tensors of each kind (`value`, `gradient`), by kind."""
     sizes: dict[str, float] = {}
     for name, tensor in exact.items():
         kind = _kind(name)

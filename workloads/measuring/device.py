@@ -1,4 +1,4 @@
-"""A trial's device: waiting for the device, and its memory."""
+"""The device of a trial. Waits for the device and reads its memory use."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ MEMORY = {
     "peak_allocated": torch.cuda.max_memory_allocated,
     "peak_reserved": torch.cuda.max_memory_reserved,
 }
-"""Functions that return bytes of CUDA's caching allocator; peaks count from `forget_peak`."""
+"""Functions that return bytes of CUDA's caching allocator. `forget_peak` resets the peaks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
-        """Return a GPU's free and total bytes."""
+        """Return the GPU's free and total bytes, or a pair of None on a CPU."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:

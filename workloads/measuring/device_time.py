@@ -34,8 +34,8 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    First calls `after`, which does the same work, perhaps fewer times. So the work of first calls,
-    such as a search, stays out of the graph.
+    First calls `after`, which must do the same work, perhaps fewer times. The graph then lacks the
+    extra work of first calls, such as a search.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -49,10 +49,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(step: TimedStep, run: Callable[[], object]) -> None:
-    """Call `run`, one step. Raises CannotCapture if `step` is not capturable or waits for the GPU.
-
-    A capture of such a step would fail, and a failed capture does harm.
-    """
+    """Call `run`, one step. Raises CannotCapture if capturing the step would fail and do harm."""
     if not step.capturable:
         raise CannotCapture(
             "the step launches from several threads, or a compiler replays graphs of its own"
@@ -69,9 +66,10 @@ def check_capturable(step: TimedStep, run: Callable[[], object]) -> None:
 
 
 def queued_ms(launch: Step, count: int) -> list[float]:
-    """Return the device time of each of `count` calls of `launch`, which only queues the replay of a graph.
+    """Call `launch` `count` times and return the device time of each call.
 
-    The device first waits until some replays are queued, so that the times do not include queueing.
+    A call only queues a graph's replay. The device first waits until some replays are queued, so
+    the times do not include queueing.
     """
     torch.cuda._sleep(HEAD_START_CYCLES)
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * count)]
@@ -85,7 +83,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Call `run` on a side stream, which autograd keeps: captures must avoid the default one."""
+    """Call `run` on a side stream, so that autograd avoids the default stream in a capture."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -96,7 +94,7 @@ def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
 
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
-    """If the capture in the `with` block fails, take random generator and allocator out of capture mode."""
+    """Reset the random generator and the allocator if a capture in the `with` block fails."""
     device = torch.cuda.current_device()
     generator = torch.cuda.default_generators[device]
     state = generator.clone_state()
@@ -166,11 +164,11 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 
 
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
-    """Time rounds of `steps` that a graph cannot hold, each round by the sum of its kernels' times.
+    """Time rounds of `steps` by the profiler, since a graph cannot hold the steps.
 
-    Return samples without NCCL's kernels, in which a rank communicates or waits, and the median ms
-    per step of NCCL's kernels. Return None if the profiler sees no other kernels in some round. A
-    process's first call takes 2 s.
+    A sample is the mean kernel time of a round's steps, without NCCL's kernels. In these kernels a
+    rank communicates or waits. Return the samples and the median time of NCCL's kernels per step.
+    Return None if a round has no other kernels. The first call in a process takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []
@@ -198,7 +196,7 @@ def profiler(*activities: ProfilerActivity) -> Iterator[profile]:
 
 
 def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
-    """Return name and milliseconds of each kernel and memory operation of `steps`, in order of start."""
+    """Run `steps` and return name and ms of each kernel and memory operation, in order of start."""
     with profiler(ProfilerActivity.CUDA) as profiled:
         meet()
         now()  # ranks begin together: the profiler starts earlier in one than in another

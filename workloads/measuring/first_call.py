@@ -1,4 +1,4 @@
-"""A model's first step, before the measurement: does it run, and is it the expected model?"""
+"""Runs a model's first step, before the measurement, and checks that the model is as expected."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

@@ -69,7 +69,7 @@ class LayoutWatch(StepWatch):
         return result
 
     def _layer(self) -> str:
-        """Return the innermost running module's path and class; if none, `backward` in a backward pass, else empty."""
+        """Return the innermost running module's path and class, or `backward`, or an empty text."""
         modules: list[nn.Module] = []
         frame: FrameType | None = sys._getframe()
         while frame is not None:
@@ -95,7 +95,10 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def order_of(tensor: torch.Tensor) -> str | None:
-    """Return a tensor's layout by its strides; None below three dimensions, or if the strides fit both layouts."""
+    """Return a tensor's layout by its strides.
+
+    Return None if the strides fit both layouts or the tensor has fewer than three dimensions.
+    """
     sized = [n for n in range(tensor.dim()) if tensor.shape[n] > 1 and tensor.stride(n) > 0]
     if tensor.dim() < 3 or len(sized) < 2 or has_one_order(tensor.shape):
         return None

@@ -84,7 +84,7 @@ class Operation:
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
     """Run a step, untimed, and read what cuDNN logs of it. Needs CUDA. Raises what the workload raises.
 
-    `shapes`: how many shapes of the regime to run; 0: run only the base shape, and note its kernels.
+    `shapes` is the number of shapes to run. If it is 0, run the base shape and note its kernels.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")

@@ -44,7 +44,7 @@ def count_compiled(folder: Path) -> int:
 
 
 def apply_request(request: TrialRequest, measured: Measurement, ranks: Ranks | None = None) -> None:
-    """Set this process up for a trial, before its first CUDA call; note in `measured` the settings read back."""
+    """Set up this process before its first CUDA call. Note the settings in `measured`."""
     rank, of = (ranks.rank, ranks.of) if ranks else (0, 1)
     if request.compute_cache is not None:
         use_compute_cache(Path(request.compute_cache), measured)

@@ -40,7 +40,7 @@ class Ranks:
     _count: int = field(default=0, init=False)
 
     def share(self, value: T) -> T:
-        """Return rank 0's `value`, in all ranks. The others wait for rank 0."""
+        """Return rank 0's `value` at every rank. The other ranks wait for rank 0."""
         self.count()
         if self.rank:
             return self.links[0].recv()  # type: ignore[no-any-return]
@@ -49,7 +49,7 @@ class Ranks:
         return value
 
     def gather(self, value: T) -> list[T]:
-        """Return all ranks' values at rank 0, which waits for them; return an empty list elsewhere."""
+        """At rank 0, wait for all ranks and return their values. At other ranks, return []."""
         self.count()
         if not self.rank:
             return [value, *(link.recv() for link in self.links)]
@@ -57,7 +57,7 @@ class Ranks:
         return []
 
     def close(self) -> None:
-        """Close the links of the process that forked the ranks; for rank 0, also close the shared file."""
+        """Close the forking process's copy of the links and, at rank 0, of the shared file."""
         for link in self.links:
             link.close()
         if not self.rank:
@@ -106,7 +106,7 @@ class Ranks:
         _together = None
 
     def taking_turns(self, baton: Baton | None) -> Baton:
-        """Return a baton that all ranks pass on and get back together. `baton`: at rank 0, the block's baton."""
+        """Return a baton that all ranks pass on together. Only rank 0 has the block's `baton`."""
         return _CommonBaton(self, baton)
 
 
@@ -138,7 +138,7 @@ def make_ranks(count: int) -> list[Ranks]:
 
 
 def behind(counts: mmap) -> list[int]:
-    """Return the ranks for which the others wait; an empty list if all are equally far."""
+    """Return the ranks that the other ranks wait for, or an empty list if no rank waits."""
     reached = [int.from_bytes(counts[at : at + WORD]) for at in range(0, len(counts), WORD)]
     least = min(reached)
     return [] if least == max(reached) else [r for r, n in enumerate(reached) if n == least]
@@ -149,11 +149,11 @@ def variables_of_ranks(environment: Mapping[str, str] = os.environ) -> dict[str,
 
 
 _together: Ranks | None = None
-"""Ranks with which this process shares rank 0's clock; None: it uses its own clock."""
+"""The ranks that share rank 0's clock, or None if this process uses its own clock."""
 
 
 def agreed(read: Callable[[], T]) -> T:
-    """Return what `read` returns; with several ranks, what it returns at rank 0."""
+    """Return the result of `read`. With several ranks, return rank 0's result at every rank."""
     if _together is None:
         return read()
     return _together.share(read() if not _together.rank else None)  # type: ignore[return-value]
@@ -164,7 +164,7 @@ def is_together() -> bool:
 
 
 def now() -> float:
-    """Return the seconds of the clock by which loops end: this process's or, with several ranks, rank 0's."""
+    """Return the seconds of the clock by which loops end. A trial's ranks use rank 0's clock."""
     return agreed(perf_counter)
 
 

@@ -70,9 +70,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the relative standard error of a median ratio of times, for the worst pair of processes.
+    """Return the relative standard error of the median time ratio of the worst two processes.
 
-    `by_process`: times of each process, one per round. For one process: the error of its median.
+    `by_process` has a time per round for each process. For one process, return its median's error.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))

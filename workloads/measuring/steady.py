@@ -59,7 +59,7 @@ class Loop:
         return (process_time() - cpu_began) / (now() - began)
 
     def lead_in(self, round_s: float) -> None:
-        """Run a few steps untimed before a timed group; none if a step takes `GROUP_S` or longer."""
+        """Run a few untimed steps before a timed group, unless a step takes `GROUP_S` or longer."""
         step_s = round_s / self.period
         if step_s < GROUP_S:
             for _ in range(math.ceil(LEAD_IN_S / step_s)):
@@ -95,7 +95,7 @@ def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[An
 def measure_closed(
     loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
 ) -> None:
-    """Warm up and time the loop, then the device alone. If a step fails, `measured` keeps the values so far."""
+    """Measure wall time, then device time. If a step fails, `measured` keeps the earlier values."""
     device = loop.device
     measured.loop_kind = "closed"
     warm = warm_up(loop.run, spec, telemetry)
@@ -124,7 +124,7 @@ def measure_open(
     telemetry: Telemetry,
     measured: Measurement,
 ) -> None:
-    """Time each step at its new shape, search included; making the inputs is not timed."""
+    """Time one step at each shape. The times include searches, but not the making of inputs."""
     measured.loop_kind = "open"
     device.forget_peak()
     telemetry.begin()
@@ -157,7 +157,7 @@ def loss_of(result: object) -> float | None:
 
 
 def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
-    """Capture the loop's steps in a CUDA graph. If that fails, note the profiler's device time and return None."""
+    """Capture the loop in a CUDA graph. If that fails, profile its device time and return None."""
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     if isinstance(loop.step.run, CapturedStep):
         return OwnReplays(steps)

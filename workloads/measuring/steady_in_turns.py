@@ -26,7 +26,7 @@ def measure_in_turns(
     baton: Baton,
     turn: Turn,
 ) -> None:
-    """Carry out the order of each turn, and pass the baton on, until the order is `report`."""
+    """Do the work of each turn's stage and pass the baton on. Stop at the stage `report`."""
     everywhere = os.sched_getaffinity(0)
     measured.loop_kind = "closed"
     part = SteadyInTurns(loop, spec, telemetry, measured)
@@ -114,7 +114,7 @@ class SteadyInTurns:
         loop.result = None  # an autograd graph that it holds would spoil a capture
 
     def _capture(self) -> bool:
-        """Capture the loop in a CUDA graph, and return whether that worked. On a CPU do nothing."""
+        """Capture the loop in a CUDA graph if device time is wanted. Return whether that worked."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = steady.capture_loop(self._loop, self._measured.device)
         return self._replays is not None

@@ -39,10 +39,10 @@ class ConvolutionWork:
 
 
 class StepWatch(TorchDispatchMode):
-    """Notes the convolutions in its `with` block, their backend and work, and cuDNN's operations.
+    """Records the convolutions in its `with` block, and the other operations that cuDNN runs there.
 
-    `count_launches` is called after each operation and returns the number of launches that the
-    running capture of a CUDA graph has so far.
+    `count_launches` is called after each operation. It returns how many launches the current
+    capture of a CUDA graph has recorded.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -62,7 +62,6 @@ class StepWatch(TorchDispatchMode):
 
     @property
     def selected_routes(self) -> list[str]:
-        """Backends of the step's forward convolutions; if it has none, of its backward convolutions."""
         return self.routes or self.backward_routes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -88,7 +87,7 @@ class StepWatch(TorchDispatchMode):
         return result
 
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
-        """Note a forward convolution. `sizes`: the arguments of `aten.convolution`, in that operation's order."""
+        """Record a forward convolution. `sizes` are `aten.convolution`'s arguments, in order."""
         images, weight, transposed = sizes[0], sizes[1], sizes[6]
         self.routes.append(_route(*sizes))
         self._note_operands(images, weight)
@@ -107,20 +106,19 @@ class StepWatch(TorchDispatchMode):
 
 
 def _key(argument: Any) -> Hashable:
-    """Return a key of a call's arguments; calls that share a plan in PyTorch's cuDNN cache have equal keys."""
+    """Return a key of a call's arguments. Calls with one plan in PyTorch's cache share the key."""
     if isinstance(argument, torch.Tensor):
         return argument.shape, argument.stride(), argument.dtype
     return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument
 
 
 def _route(*convolution: Any) -> str:
-    """Return the backend that torch selects for these arguments of `aten.convolution`, as `ConvBackend` names it."""
     name = str(torch._C._select_conv_backend(*convolution).name)
     return "MkldnnTranspose" if name == UNNAMED else name
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of each computed gradient; each gradient takes the forward pass's FLOPs."""
+    """Return the work of each computed gradient. Each needs as many FLOPs as the forward pass."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [
@@ -133,7 +131,7 @@ def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
 def _flops(
     images: torch.Tensor, weight: torch.Tensor, output: torch.Tensor, transposed: bool
 ) -> int:
-    """Return 2 × multiply-adds. `weight` begins with the output's channels or, if transposed, with the input's."""
+    """Return 2 × multiply-adds. If transposed, the filter is applied at each input element."""
     places = images if transposed else output
     return 2 * places.numel() * weight[0].numel()
 

@@ -26,8 +26,8 @@ SLOWED = 0.97
 class Telemetry:
     """The readings of a GPU during one trial. Without a monitor nothing is read.
 
-    Energy is measured from `begin` to `end`; readings after `end` count in the summary, too.
-    Processes that take turns never call `end`, because the GPU has one energy counter for all.
+    Energy is measured from `begin` to `end`. The summary also has the readings after `end`.
+    Processes in turns never call `end`, because all processes share the GPU's energy counter.
     """
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:
@@ -45,7 +45,7 @@ class Telemetry:
             self._monitor.know(pids)
 
     def begin(self, *, energy: bool = True) -> None:
-        """Drop the warm-up's readings and, if `energy`, read the energy counter (up to 14 ms)."""
+        """Drop the warm-up's readings. If `energy`, also read the energy counter (up to 14 ms)."""
         self._readings.clear()
         self._read_at = -math.inf
         self._loop_mj = None
@@ -71,7 +71,7 @@ class Telemetry:
             self._loop_mj = ended_mj - self._energy_began_mj
 
     def summary(self, iterations: int | None) -> GpuTelemetry:
-        """Summarise the readings. `iterations`: how many iterations ran from `begin` to `end`."""
+        """Summarise the readings. `iterations` is how many iterations ran from `begin` to `end`."""
         if self._monitor is None:
             return GpuTelemetry(warnings=[])
         clocks = _given(reading.sm_clock_mhz for reading in self._readings)

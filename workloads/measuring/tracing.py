@@ -14,10 +14,10 @@ Direction = Literal["training", "inference"]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceRequest:
     model: str
-    """`package.module:name` or `folder/file.py:name` of a torch.nn.Module, its class or factory."""
+    """Import path of a module, its class or factory: `pkg.module:name` or `folder/file.py:name`."""
     input: Shape
     inputs: JsonValue
-    """The model's inputs, written as in a suite; None: one float tensor."""
+    """The model's inputs, written as in a suite. None stands for one float tensor."""
     arguments: dict[str, JsonValue]
     precision: str
     layout: str
@@ -40,7 +40,7 @@ class TracedConvolution:
     output_padding: Shape
     dtype: str
     precision: str | None
-    """Name of the precision that has this `dtype`; None: no precision has it."""
+    """Name of the convolution's precision. None if no precision has its `dtype`."""
     layout: str
     route: str
     flops: int
@@ -66,11 +66,11 @@ class TracedOperation:
     """Path and class of the operation's module, such as `down.0.norm (InstanceNorm3d)`."""
     takes: list[str]
     returns: list[str]
-    """Layouts of the tensors written; a view writes none."""
+    """Layouts of the tensors that the operation writes. A view writes no tensor."""
     lost_by: int | None
-    """Number of the operation that lost the input's layout, maybe this operation; None: no loss."""
+    """Number of the operation, maybe this one, that lost channels_last. None if none lost it."""
     loses: bool
-    """Whether this operation loses channels_last, which its inputs had not lost before."""
+    """Whether channels_last is lost in this operation, and not in an earlier one."""
     pays: bool
     """Whether this operation converts a layout. A copy that loses channels_last does not pay."""
     converts: bool
@@ -80,7 +80,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Map each loss, by its operation's number, to the operations that pay for it.
+    """Map the number of each operation that lost a layout to the operations that pay for the loss.
 
     Operations that pay without a loss have the key None. A loss that no operation pays for is
     left out, unless the operation that lost the layout spent time on a conversion.
@@ -117,7 +117,7 @@ class Trace:
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:
-        """Name convolutions by number, filter size and output channels, such as `conv1_7x7_64`."""
+        """Return convolutions by name: number, filter size and channels, such as `conv1_7x7_64`."""
         return {
             f"conv{number}_{sizes_text(layer.kernel_size)}_{layer.out_channels}": layer
             for number, layer in enumerate(self.convolutions, start=1)

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Hash the user's code of a cell's workload, loss, inputs and regime; None if there is none."""
+    """Return a hash of the user's code that a cell names. Return None if it names no such code."""
     model = cell.model
     inputs = model.inputs if model and isinstance(model.inputs, str) else ""
     return code_hash([cell.workload, model.loss if model else "", cell.own_regime or "", inputs])
@@ -62,11 +62,11 @@ def run_trial(
     baton: Baton | None = None,
     ranks: Ranks | None = None,
 ) -> None:
-    """Run the trial of `request` and fill in `measured`, which keeps its values if a later step raises.
+    """Run the trial of `request` and fill in `measured`. An error leaves earlier values in place.
 
-    `report` is called after the measurement, before untimed checks that may end the process. `baton` is passed on
-    after the one-time costs, after the cold part, and after each turn. `ranks`: the trial's ranks, of which this
-    process is one; None if it is alone.
+    `report` is called between the measurement and the untimed checks, which may end the process.
+    `baton` is passed on after the one-time costs, after the cold part, and after each turn.
+    `ranks` are the trial's ranks, this process included, or None if the trial has one process.
     """
     cell = request.cell
     apply_request(request, measured, ranks)
@@ -191,9 +191,9 @@ def _measure_cold(
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
-    """Time the first two calls of each distinct shape, up to a number of shapes and a budget.
+    """Time the first two calls of up to `cold_shapes` distinct shapes, within `cold_budget_s`.
 
-    The number is `cold_shapes` or, if `period` is None (an open loop), `open_cold_shapes`.
+    If `period` is None, the loop is open, and up to `open_cold_shapes` shapes are called.
     """
     memory = measured.memory
     if period is None:
@@ -235,9 +235,10 @@ def time_cold(
 
 
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
-    """Run the step once, synchronised; return the times of the call and of its parts, and its result.
+    """Run the step once, and return the times of the call and of its parts, and the result.
 
-    `forward_ms` ends at the first backward pass; `backward_ms` sums the backward passes; `ms` is the whole call.
+    `ms` is the whole call, `forward_ms` the part before the first backward pass, and
+    `backward_ms` the sum of all backward passes. A CUDA graph has only `ms`.
     """
     is_graph = isinstance(step.run, CapturedStep)  # a backward pass must not wait for the device
     device.synchronise()
@@ -257,7 +258,7 @@ def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, 
 
 @contextmanager
 def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
-    """Yield a list to which each backward pass adds its start and end, with the device synchronised at both."""
+    """Yield a list to which each backward pass appends its synchronised start and end times."""
     passes: list[tuple[float, float]] = []
     running = False  # checkpointing calls autograd inside a backward pass
 
@@ -293,7 +294,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the loop, which is open if `period` is None; return whether the process took turns."""
+    """Time the loop; if `period` is None, it is open. Return whether the process took turns."""
     spec = request.measure
     try:
         if period is not None:
@@ -328,7 +329,6 @@ def _ready(cell: Cell, loop: Loop) -> Said:
 
 
 def _why_alone(cell: Cell) -> str | None:
-    """Return the state, threads or processes that keep the trial from taking turns, if any."""
     if state_type(cell.state).alone:
         return f"state {cell.state}"
     if threading.active_count() > 1:
@@ -343,7 +343,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return `not_finite` if a value is not finite, `diverged` if only the last loss is not."""
+    """Return the warning about non-finite values. For the last loss alone it is `diverged`."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -352,7 +352,7 @@ def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
 
 @contextmanager
 def _noted(measured: Measurement) -> Iterator[None]:
-    """If a check in the `with` block fails, note it in `checks_error`; measured values stay."""
+    """Store an error of the `with` block in `checks_error` instead of raising it."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  # whatever a user's code raises
@@ -371,7 +371,7 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
 
 
 def _checking_shapes(step: TimedStep) -> TimedStep:
-    """Return the step, warning if no input tensor has the requested batch and spatial sizes."""
+    """Return a step that warns if no input tensor has the requested batch and spatial sizes."""
 
     def prepare(shape: Shape) -> Any:
         inputs = step.prepare(shape)
@@ -386,7 +386,7 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
     """Return whether a tensor has the batch and spatial sizes of `shape`.
 
-    A list of images counts, too: as many tensors as the batch, each with the spatial sizes.
+    A separate tensor for each image of the batch, with the spatial sizes, is accepted, too.
     """
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]

@@ -28,9 +28,9 @@ class Turn:
     stopped: str | None = None
     """Why the previous timing ended: precision or budget."""
     beside: tuple[int, ...] = ()
-    """Ids of the block's other processes, which telemetry counts as ours."""
+    """Ids of the block's other processes, which telemetry does not count in `other_processes`."""
     cpus: tuple[int, ...] = ()
-    """CPUs to which the turns of the block are confined; empty: they are not confined."""
+    """CPUs to which the turns of the block are confined. If empty, all CPUs are allowed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,17 +39,15 @@ class Said:
 
     pid: int = field(default_factory=os.getpid)
     alone: str | None = None
-    """Why this process cannot take turns; None: it can."""
+    """Why this process cannot take turns. None if it can."""
     free_bytes: int | None = None
     """Device memory that is free after all shapes were called."""
     total_bytes: int | None = None
     one_time_s: float = 0.0
-    """Seconds that the process spent on one-time costs, such as loading libraries."""
     busy_cpus: float = 0.0
     settled: bool = True
     """Whether the warm-up may end."""
     captured: bool = False
-    """Whether the process has a CUDA graph of its loop to replay."""
     ms: float | None = None
     """Mean time of an iteration in this turn."""
 

@@ -1,7 +1,7 @@
 """Warm-up: runs the work, before any timing, until the device's clock has settled.
 
-A steady clock proves nothing at first: at its power limit an H200 keeps its full clock for 0.25 to 0.4 s,
-then drops below the clock that it will keep, and reaches that clock 0.2 s later.
+A clock that is steady at first has not settled. An H200 at its power limit runs at its full clock
+for 0.25 to 0.4 s. Its clock then drops too low, and reaches its lasting value 0.2 s later.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,9 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Call `run` for `warmup_s`, then until the device has settled or `warmup_limit_s` is over.
+    """Call `run` until `warmup_s` has passed and the device has settled.
 
-    If `warmup_s` is 0, call `run` once.
+    Stop at `warmup_limit_s` if it has not settled. If `warmup_s` is 0, call `run` once.
     """
     began = now()
     warm = WarmUp(run, telemetry)

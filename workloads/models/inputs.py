@@ -33,8 +33,9 @@ class TensorSpec(BaseModel):
     model_config = STRICT
 
     shape: list[Annotated[int, Field(ge=1, lt=2**31)] | SizeName]
-    """Numbers, or names of the cell's `input` sizes: batch, channels, and length, or height and width,
-    or depth, height and width. Regimes and `batch` vary named sizes. `[]` is a scalar."""
+    """Each size is a number, or the name of a size of the cell's `input`. The names are batch,
+    channels, and length, or height and width, or depth, height and width. Regimes and `batch`
+    change only named sizes. `[]` is a scalar."""
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
     """Default: floating point, in the cell's precision and layout."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -87,7 +88,6 @@ class TensorSpec(BaseModel):
 
 
 def _kind(given: object) -> str:
-    """Return `named` if an argument is a dict of tensors, `tensor` if it is one tensor."""
     inner = list(given.values()) if isinstance(given, Mapping) else []
     is_named = inner and all(isinstance(tensor, Mapping | BaseModel) for tensor in inner)
     return "named" if is_named else "tensor"
@@ -118,7 +118,7 @@ def as_json(inputs: Inputs | None) -> JsonValue:
 def check_inputs(
     inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
 ) -> None:
-    """Raise WorkloadError if `inputs` name a size that `shape` lacks, or omit the batch or a size that varies."""
+    """Raise WorkloadError if `inputs` use an unknown size, or lack the batch or a varying size."""
     if inputs is None or isinstance(inputs, str):
         return
     tensors = list(_tensors(inputs))

@@ -1,4 +1,4 @@
-"""Lazy modules: a first call makes their parameters, on the CPU in float32; then the model is placed."""
+"""Places models with lazy modules. A first call on the CPU in float32 makes their parameters."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.workload import Context
 
 
 def placed(net: nn.Module, context: Context) -> nn.Module:
-    """Place `net` on the device: now or, if it has lazy modules, once its first call has made their parameters."""
+    """Place `net` on the device. If it has lazy modules, its first call places it."""
     if not any(map(is_lazy, net.parameters())):
         return context.place(net)
 

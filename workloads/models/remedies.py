@@ -61,7 +61,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Describe why a layer's input or combined tensors do not fit; empty for other errors."""
+    """Return which tensors did not fit a layer or each other. Return '' for other errors."""
     root = _root_cause(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))

@@ -106,7 +106,7 @@ def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSte
         return loss.detach()
 
     def examine(inputs: Any) -> Tensors:
-        """Return loss and gradients; the loss scale is halved, down to 1, until the gradients are finite."""
+        """Return loss and gradients. Halve the loss scale, down to 1, until they are finite."""
         scale = scaler.get_scale()
         while True:
             with _as_if_first(net, context.device):
@@ -157,9 +157,9 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Run the `with` block seeded and without dropout; then restore generator, dropout and buffers.
+    """Run the `with` block with a fixed seed and without dropout, and restore the net's buffers.
 
-    With dropout, a GPU would draw other masks for the float64 reference.
+    With dropout, a GPU would draw different masks for the step and for its float64 reference.
     """
     before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]
@@ -186,7 +186,9 @@ def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> n
     if isinstance(source, nn.Module):
         if arguments:
             names = ", ".join(arguments)
-            raise WorkloadError(f"model {name} is a module, so takes no arguments, found {names}")
+            raise WorkloadError(
+                f"model {name} is a module, so it takes no arguments; found {names}"
+            )
         return deepcopy(source)
     try:
         signature(source).bind(**arguments)

@@ -10,7 +10,7 @@ GROUPS = 32  # of every group norm
 
 
 class Residual(nn.Module):
-    """Two convolutions and a skip, (N, inputs, H, W) → (N, outputs, H, W), with the embedded time added in between."""
+    """Maps (N, inputs, H, W) to (N, outputs, H, W). Adds the embedded time between convolutions."""
 
     def __init__(self, inputs: int, outputs: int, time: int, dropout: float) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ class Attention(nn.Module):
 
 
 class DiffusionUNet(nn.Module):
-    """Maps images (N, channels, H, W) and their times (N) to the images' noise, in the same shape.
+    """Maps noisy images (N, channels, H, W) and their time steps (N) to the noise in the images.
 
-    Each level after the first halves H and W: both must be multiples of 2^(len(levels) - 1). `attention` is the
-    index of the level with attention blocks; the middle has one too.
+    Each level after the first halves H and W, so both must be multiples of 2^(len(levels) - 1).
+    The level with the index `attention` and the middle have attention blocks.
     """
 
     by_strides = True
-    """True: 1x1 convolutions in attention get contiguous tensors and channels_last weights."""
+    """Whether only a weight's strides make a convolution channels_last, as here in attention."""
 
     def __init__(
         self,

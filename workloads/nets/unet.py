@@ -20,9 +20,8 @@ LAYERS: dict[int, tuple[Layer, Layer, Layer]] = {
 class UNet(nn.Module):
     """Maps images (N, in_channels, H, W), or volumes, to scores (N, classes, H, W).
 
-    The sides must be 16 or more.
-
-    Convolutions are padded, unlike in the paper: scores have the images' sides, rounded down to a multiple of 16.
+    The images' sides must be 16 or more. Unlike the paper's network, this one pads convolutions,
+    so the scores have the images' sides, rounded down to a multiple of 16.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class UNet(nn.Module):
 
 
 def _twice(conv: Layer, inputs: int, outputs: int) -> nn.Sequential:
-    """Return two convolutions with ReLU, initialised as in the paper: normal, deviation √(2 / fan-in)."""
+    """Return two convolutions with ReLU. Weights have the paper's deviation, √(2 / fan-in)."""
     convs = [conv(inputs, outputs, 3, padding=1), conv(outputs, outputs, 3, padding=1)]
     for layer in convs:
         nn.init.kaiming_normal_(layer.get_parameter("weight"), nonlinearity="relu")

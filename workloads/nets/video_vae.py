@@ -13,9 +13,9 @@ GROUPS = 32  # of every group norm
 
 
 class CausalConv3d(nn.Module):
-    """A 3 x 3 x 3 convolution, (N, inputs, T, H, W) → (N, outputs, T, H, W), that sees no later frame.
+    """A causal 3 x 3 x 3 convolution, (N, inputs, T, H, W) → (N, outputs, T, H, W).
 
-    For this, two copies of the first frame are put before the input.
+    Two copies of the first frame precede the input, so that no output depends on a later frame.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:

@@ -22,9 +22,9 @@ class Layer(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Maps recordings (N, classes, L), one-hot in the paper, to scores of each next sample, in the same shape.
+    """Maps one-hot recordings (N, classes, L) to scores of each next sample, in the same shape.
 
-    Dilations double from 1, layer by layer, over `layers` layers; this repeats `cycles` times.
+    Each of the `cycles` cycles has `layers` layers, with dilations of 1, 2, 4 and so on.
     """
 
     def __init__(

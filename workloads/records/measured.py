@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 
 def column(meaning: str) -> Any:
-    """Declare a field for a column, with the column's meaning; null until measured."""
+    """Declare a field for a column with this meaning. The field is null until it is measured."""
     return field(default=None, metadata={"meaning": meaning})
 
 
@@ -32,7 +32,7 @@ class ColdShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """One launch of a kernel or a memory operation by a step; listed in the order of launches."""
+    """A kernel or memory operation that a step launched."""
 
     name: Annotated[str, "name in the driver, mangled if C++"]
     operation: Annotated[str | None, "PyTorch's operation that launched it; null where unknown"]
@@ -55,7 +55,7 @@ class ComputedTensor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedChoice:
-    """What cuDNN's log says of the plan at a convolution operation's first call."""
+    """What cuDNN's log says about the plan that was chosen at a convolution's first call."""
 
     operation: Annotated[str, "ConvFwd, ConvBwdData or ConvBwdFilter"]
     engine: Annotated[str, "tag of the chosen plan"]
@@ -181,7 +181,7 @@ class SteadyDevice:
 
 @dataclass(kw_only=True)
 class Ran:
-    """How the step ran, under an execution that compiles or captures; all null if it ran as written."""
+    """How an execution compiled or captured the step. All fields are null if it ran as written."""
 
     cold_compile_ms: list[float] | None = column(
         "time of torch.compile, or of capturing a graph, within each shape's calls in `cold`"
@@ -200,7 +200,7 @@ class Ran:
 
 @dataclass(kw_only=True)
 class Choice:
-    """Backends and kernels that the timed process chose at the base input shape; a step's work."""
+    """Backends and kernels that the timed process chose for the base shape, and a step's work."""
 
     convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
     routes: list[str] | None = column("distinct backends of the convolutions, such as Cudnn")
@@ -258,7 +258,7 @@ class GpuTelemetry:
 
 @dataclass(kw_only=True)
 class Logged:
-    """cuDNN's log of an untimed process, which made its own choice of plans."""
+    """cuDNN's log of a separate, untimed process, which may choose other plans."""
 
     logged_choices: list[LoggedChoice] | None = column(
         "entries of cuDNN's log about each convolution's first call"

@@ -26,7 +26,7 @@ class Setting:
     """Marks a column as a setting of the config: trials that differ in it are never pooled."""
 
     usual: SettingValue
-    """PyTorch's own value: left out of a config's name, and given to rows older than the column."""
+    """PyTorch's default. Config names omit it. Rows older than the column count as having it."""
     read_by: Literal["cudnn", "cuda", "torch", "any"] = "cudnn"
     """Library that reads the setting; cuDNN's settings cannot affect a step that runs without cuDNN."""
 
@@ -36,7 +36,7 @@ class Axis:
     """Marks a column as an axis of a cell: answers show it, and never pool cells that differ in it."""
 
     usual: str | None = None
-    """Value left out of a cell's name, and given to rows older than the column; None: no value."""
+    """Default, if any. Cell names omit it. Rows older than the column count as having it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

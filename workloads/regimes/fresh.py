@@ -1,4 +1,4 @@
-"""Each step has a new input size, as with images of any size: an open loop, if sizes suffice."""
+"""Each step has a new input size, as with images of any size. Enough sizes make the loop open."""
 
 import random
 from collections.abc import Iterator
@@ -32,12 +32,12 @@ class Fresh(SpatialRegime):
             return tuple(self._drawn(base))
         which = "" if self.multiple == 1 else f" that are multiples of {self.multiple}"
         raise WorkloadError(
-            f"regime fresh: number of sizes up to {base[2:]}{which}: found {sizes}; "
-            f"allowed: at least {MIN_SIZES}; with a `multiple`, at least 2"
+            f"regime fresh: found {sizes} sizes up to {base[2:]}{which}; "
+            f"allowed: at least {MIN_SIZES}, or at least 2 with a `multiple`"
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order; in an open loop they end after each size has come once."""
+        """Yield the shapes in order. An open loop ends when each size has come once."""
         yield from self._drawn(base) if self.period(base) is None else super().stream(base)
 
     def _drawn(self, base: Shape) -> Iterator[Shape]:

@@ -1,4 +1,4 @@
-"""Lengths of sentences or recordings: most are short, a few are long; padded to buckets, or not."""
+"""Lengths of sentences or recordings, most of them short. They can be padded to buckets."""
 
 import random
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Lengths(SpatialRegime):
         return tuple((*base[:-1], self._padded(round(length), base[-1])) for length in padded)
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order; without buckets they end after each length has come once."""
+        """Yield the shapes in order. Without buckets they end when each length has come once."""
         if self.buckets:
             yield from super().stream(base)
             return
@@ -72,7 +72,6 @@ class Lengths(SpatialRegime):
             yield self._padded(min(max(self._shortest(longest), round(length)), longest), longest)
 
     def _padded(self, length: int, longest: int) -> int:
-        """Round `length` up to a `multiple`, at most to `longest` rounded down."""
         return min(ceil(length / self.multiple) * self.multiple, self.rounded(longest))
 
     def _lengths(self, longest: int) -> int:

@@ -10,7 +10,7 @@ class Checkpoint(State):
     """The forward pass keeps no activations and runs again in the backward pass.
 
     The second run is in autograd's own thread, whose cache of cuDNN's plans does not know the forward
-    convolutions. This run repeats all operations, also last ones that PyTorch would skip.
+    convolutions. The second run repeats all operations. PyTorch alone would skip the last ones.
     """
 
     recomputes = True

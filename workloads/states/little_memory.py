@@ -22,9 +22,9 @@ class LittleMemory(State):
     """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
     On a CPU nothing changes.
 
-    An allocation from CUDA's driver, which no memory column counts, holds the rest while steps are
-    timed. The caching allocator is emptied, because a search may use its largest free block. A first
-    call therefore allocates anew.
+    While steps are timed, an allocation from CUDA's driver occupies the rest of the memory. Memory
+    columns do not count this allocation. The caching allocator is emptied, because a search may use
+    its largest free block. A first call therefore allocates anew.
     """
 
     alone = True

@@ -101,12 +101,12 @@ class ModelChoice:
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     inputs: JsonValue = None
-    """The model's inputs, written as in a suite; None: one float tensor."""
+    """The model's inputs, written as in a suite. None stands for one float tensor."""
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
     expect: Expect | None = field(default=None, compare=False)
-    """Counts expected of the model, checked at its first call; no part of a cell."""
+    """Expected counts of the model. They are no part of a cell's identity."""
 
     def __post_init__(self) -> None:
         check_loss(self.loss)

@@ -80,7 +80,7 @@ def own(output: Any) -> "torch.Tensor":
 
 
 def own_loss(output: Any) -> "torch.Tensor | None":
-    """Return the loss in a model's output, a floating-point scalar; None if there is none."""
+    """Return the loss in a model's output, or None. A loss is a floating-point scalar."""
     import torch
 
     if isinstance(output, Mapping):
@@ -97,13 +97,13 @@ LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (mean_square, cross_e
 
 
 def check_loss(name: str) -> None:
-    """Raise WorkloadError for an unknown loss; a user's `MODULE:NAME` passes without import."""
+    """Raise WorkloadError for an unknown loss. A user's `MODULE:NAME` is accepted, not imported."""
     if name not in LOSSES and ":" not in name:
         raise unknown("loss", name, [*LOSSES, "FILE.py:NAME", "MODULE:NAME"])
 
 
 def make_loss(name: str) -> Loss:
-    """Return the function of loss `name`. A user's own is imported; it must return a scalar tensor."""
+    """Return the loss function `name`. A user's function is imported, and must return a scalar."""
     if name in LOSSES:
         return LOSSES[name]
     users = import_named(name)

@@ -1,7 +1,8 @@
-"""Writes a night's answer in all formats to a dated folder (JSON numbers: 9 digits); reads JSON.
+"""Writes a night's answer in all formats to a dated folder, and reads the JSON of a night.
 
-The keys of the JSON are the fields of NightOutcome and more, see docs/nightly.md. A finding is a flat row that has the
-fields of its SeriesKey, too. Within one `schema_version` keys may be added, but none is dropped or changes meaning.
+The keys of the JSON are the fields of NightOutcome and further keys, see docs/nightly.md. Numbers
+have 9 digits. A finding is a flat row with the fields of its SeriesKey. Within one
+`schema_version`, keys may be added, but no key is dropped or changes its meaning.
 """
 
 import json
@@ -62,8 +63,8 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write all reports into `folder/DATE`, each whole or not at all, and append the Markdown to `step_summary`, which
-    a CI step shows. Return the reports' paths. Raise StoreError if a write fails."""
+    """Write all reports into `folder/DATE`, each whole or not at all, and return their paths.
+    Append the Markdown to `step_summary`, which CI shows. Raise StoreError if a write fails."""
     dated = folder / outcome.date.isoformat()
     texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
     for path, text in texts.items():
@@ -77,7 +78,7 @@ def write_reports(
 
 
 def _link_latest(folder: Path) -> None:
-    """Link `latest` to the newest date's folder, in one step: readers always find a link."""
+    """Point the link `latest` to the newest date's folder, in one step so that it always exists."""
     last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
     new = folder / f".{LATEST}"
     new.unlink(missing_ok=True)
@@ -103,7 +104,6 @@ def _values(outcome: NightOutcome, series: Sequence[Series] = ()) -> dict[str, o
 
 
 def _series_row(series: Series) -> dict[str, object]:
-    """Return a series as a JSON row; its points are in the store."""
     shown = {name: getattr(series, name) for name in ("is_judged", "smallest_step", "could_show")}
     return {"series_id": series.key.series_id, **asdict(series.key), **shown}
 
@@ -116,12 +116,13 @@ def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
 
 
 def from_json(text: str) -> NightOutcome:
-    """Raise ReportError if the text is not a night's JSON, or is of a later schema version."""
+    """Return a night's outcome. Raise ReportError if the text has none or its schema is too new."""
     try:
         values = json.loads(text)
         version = values["schema_version"]
         if version > SCHEMA_VERSION:
-            raise ReportError(f"night's JSON: version {version}; allowed: up to {SCHEMA_VERSION}")
+            allowed = f"allowed is {SCHEMA_VERSION} or lower"
+            raise ReportError(f"night's JSON: found schema version {version}, {allowed}")
         for row in (row for name in OF_A_SERIES for row in values.get(name, [])):
             row["key"] = {name: row[name] for name in OF_THE_KEY}
         return OUTCOME.validate_python(values)

@@ -1,4 +1,4 @@
-"""Groups a night's findings by change, each change with all series that it affects, and makes the answer's sections."""
+"""Makes the sections of a night's answer. Each change is shown once, with all affected series."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -49,15 +49,15 @@ ROLES: dict[Group, str] = {
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""The KIND of a side in `sweep compare`, by changed part; the first changed part counts."""
+"""KIND of a side in `sweep compare`, by changed part. The first part that has changed is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneChange:
-    """Findings taken as one change: same metric, direction, cause and kind of hardware."""
+    """Findings shown as one change. Metric, direction, cause and kind of hardware are the same."""
 
     findings: tuple[FindingText, ...]
-    """In the order of `by_size`."""
+    """Findings in the order of `by_size`."""
 
     @property
     def group(self) -> Group:
@@ -146,7 +146,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return a line: one change (first choice: a `fresh` alert) and counts of other changes."""
+    """Return a line with one change, if possible a `fresh` alert, and counts of other changes."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -177,7 +177,8 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes: shared first, with `wall_ratio` last, else larger ones first."""
+    """Group findings into changes. Shared changes come first and changes with a `wall_ratio` last;
+    otherwise the change with the most series comes first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -202,8 +203,8 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric. The metric is `steady` for wall or device time of the
-    steady loop, unless the finding has a `wall_ratio`."""
+    """Return hardware, direction and metric. Wall and device time of the steady loop are one
+    metric, `steady`, unless the finding has a `wall_ratio`."""
     metric = finding.key.metric
     is_steady = metric in STEADY and finding.wall_ratio is None
     return finding.key.env_hash, finding.direction, "steady" if is_steady else metric

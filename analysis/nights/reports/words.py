@@ -45,7 +45,6 @@ TITLES: dict[Group, str] = {
 }
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
-"""For each state with reasons, the reasons' title."""
 MOST_CHARACTERS = 200  # of a failure's message
 MOST_KERNELS = 3  # named before, and now
 BARS = "▁▂▃▄▅▆▇█"
@@ -59,7 +58,7 @@ class FindingText:
     finding: Finding
     sweep_id: str
     with_gpu: bool = False
-    """Whether `cell` names the GPU: the night's findings are on several GPUs."""
+    """Whether `cell` names the GPU. It does if the night has findings on several GPUs."""
 
     @property
     def key(self) -> SeriesKey:
@@ -93,7 +92,7 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """The ratio in words with its interval, or `levels`; then a failure's message."""
+        """The ratio in words or, without a ratio, `levels`. A failure's message follows."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)
@@ -103,7 +102,6 @@ class FindingText:
 
     @property
     def size(self) -> str:
-        """`change`, then `levels` in brackets if `change` does not begin with them."""
         levels = "" if self.change.startswith(self.levels) else f" ({self.levels})"
         return f"{self.change}{levels}"
 
@@ -158,7 +156,7 @@ def not_measured(outcome: NightOutcome) -> str:
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
-    """Return a line for each date and reason: one series, and how many more were accepted with it."""
+    """Return a line for each date and reason. It names one series and counts the others."""
     by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
     for accepted in outcome.accepted:
         by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
@@ -190,7 +188,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return `series.smallest_step` as text; empty if values are words or too few."""
+    """Return `series.smallest_step` as text. Return an empty text for words or too few nights."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -199,7 +197,7 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Draw each night as a bar, outliers cut to the others' range; add the first and last value."""
+    """Draw a bar for each night, with outliers cut off. Append the first and the last value."""
     values = [word for word in series.words if word is not None]
     words = list(dict.fromkeys(values))
     if words:
@@ -268,8 +266,7 @@ def _of_many(finding: Finding) -> str:
 
 
 def _rechosen(before: str, now: str) -> str:
-    """Return `before → now` with only the kernels that differ, so that equal changes have equal
-    texts."""
+    """Return `before → now` with only the kernels that differ."""
     old, new = before.split(", "), now.split(", ")
     gone = [name for name in old if name not in new]
     come = [name for name in new if name not in old]

@@ -27,7 +27,7 @@ VERDICTS = {
     "no_effect": ("✚", "no effect", "no_effect", "cross"),
     "not_measured": ("–", "not measured", "quiet", "stroke"),
 }
-"""For each verdict: sign, text, name of its colour, shape of its mark."""
+"""Sign, text, colour name and mark shape of each verdict."""
 VERDICT_TEXTS = {name: f"{sign} {words}" for name, (sign, words, *_) in VERDICTS.items()}
 ROWS: Spec = {"name": "rows"}  # the page puts in the rows that pass the reader's filters
 TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
@@ -57,20 +57,20 @@ class Figure:
     """A chart. A report shows every Figure that a file in this folder declares."""
 
     place: int
-    """Order among the charts, the lowest first."""
+    """Position among the charts. The chart with the lowest number comes first."""
     name: str
     title: str
     about: str
     table: str
     """Name of the page's table that the chart draws."""
     needs: Sequence[str]
-    """Fields without which a row is not drawn."""
+    """Fields that a row must have to be drawn."""
     compares: str | None = None
-    """Field that needs at least two values in a line; a line with one value is not drawn."""
+    """Field that needs two or more values in a line of the chart. Other lines are not drawn."""
     columns: Sequence[str]
     """Fields in the tooltip and in the table below the chart."""
     rows: str | None = None
-    """Field of which each value is a line of the chart; None: the chart's height is fixed."""
+    """Field whose values each get a line of the chart. If None, the chart's height is fixed."""
     drawing: Spec
 
 

@@ -1,4 +1,4 @@
-"""Heat maps of the ratio: workloads by precision and by shape regime, input sizes by batch."""
+"""Heat maps of ratios: workload by regime, workload by precision, and input size by batch."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ BY_SIZE = {
 
 
 def _heat_map(x: vega.Spec, y: vega.Spec, *transform: vega.Spec, **about: Any) -> vega.Figure:
-    """Return a chart with a rectangle for each `x` and `y`, coloured by ratio; its text is ratio and verdict's sign."""
+    """Return a chart of rectangles coloured by ratio. Each shows its ratio and verdict's sign."""
     known = vega.calculate(
         tone="datum.verdict === 'no_effect' ? 1 : datum.ratio",  # its ratio is noise
         shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]",

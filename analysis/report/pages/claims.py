@@ -62,7 +62,8 @@ def _entry(rows: list[Row], options: str) -> Entry:
 
 
 def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
-    """Return `, GPU` or `, GPU, torch VERSION` to end a fact's name; empty for a single place."""
+    """Return the end of a fact's label: `, GPU`, or `, GPU, torch VERSION` if torch versions
+    differ. Return an empty text if `places` has only one entry."""
     one_torch = len({place[0]["torch"] for place in places}) == 1
     place = rows[0]["gpu"] if one_torch else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
     return f", {place}" if len(places) > 1 else ""
@@ -104,7 +105,7 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Return a measure's value with its interval; for several values, least, most and median."""
+    """Return a measure's value and interval, or the least, largest and median of several values."""
     measured = [row for row in rows if row["value"] is not None]
     measured.sort(key=itemgetter("value"))
     if not measured:
@@ -121,7 +122,6 @@ def _range(rows: Sequence[Row]) -> str:
 
 
 def _is_ratio(row: Row) -> bool:
-    """Return whether the value is a ratio of candidate and baseline, such as a ratio of times."""
     return ", " in row["measure"] and bool(row["contrast"]) and "extra" not in row["measure"]
 
 

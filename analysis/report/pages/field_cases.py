@@ -1,4 +1,4 @@
-"""The page of cases that people reported, each beside a measurement of today."""
+"""The page of cases that people reported, each beside a new measurement of the same cell."""
 
 import re
 from collections.abc import Mapping

@@ -70,7 +70,6 @@ def _article(entry: Entry, role: str) -> str:
 
 
 def _parted(lines: list[str], unfolded: int | None) -> tuple[list[str], list[str]]:
-    """Split off the first `unfolded` lines, which are shown at once; None: show all lines."""
     count = len(lines) if unfolded is None else unfolded
     return lines[:count], lines[count:]
 

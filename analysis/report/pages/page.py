@@ -26,11 +26,10 @@ class Entry:
     facts: Mapping[str, str | None]
     """Texts by their labels; empty texts are not shown."""
     unfolded: int | None = None
-    """Number of facts shown at once, from the first on; the rest are folded. None: all."""
+    """Number of facts that are not folded, counted from the first. None means all facts."""
     command: str | None = None
-    """Command that shows a reader more."""
     figures: Sequence[Row] = ()
-    """Rows that the paragraph rests on, shown in a table below."""
+    """Rows on which the paragraph is based. A table below the paragraph shows them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,7 +46,7 @@ class Page:
     groups: Mapping[str, str]
     """Headings in the order shown, each with the role that gives its colour."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Function that makes the paragraphs; it gets the rows, and options for commands on these results."""
+    """Function that makes the paragraphs from the rows and from the options of shown commands."""
     nothing: str = "No trial is stored here."
     """Headline of a page without paragraphs."""
 
@@ -116,7 +115,7 @@ def options_of(locations: Sequence[str]) -> str:
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with the name of their cell; without a cell, the row's own columns make it."""
+    """Return rows with their cell's name, made from the row's columns if the cell is not stored."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:

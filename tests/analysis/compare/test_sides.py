@@ -132,7 +132,7 @@ def test_conditions_on_one_column_hold_if_one_does_and_on_several_if_all_do() ->
     ("where", "message"),
     [
         ("speed=1", r"--where speed=1: found no column 'speed', allowed is COLUMN=VALUE"),
-        ("workload=net", "--where workload=net: records have conv"),
+        ("workload=net", "--where workload=net: found no such value, records have conv"),
     ],
 )
 def test_conditions_on_what_is_not_there_are_refused(where: str, message: str) -> None:

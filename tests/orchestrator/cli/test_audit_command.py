@@ -183,7 +183,7 @@ def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
     (here / "x.ipynb").write_text('{"cells": [{"execution_count": null}]}')
     ended = audit("x.ipynb")
     assert ended.returncode == 2
-    assert "x.ipynb is a notebook; first `jupyter nbconvert --to script x.ipynb`" in ended.stderr
+    assert "x.ipynb is a notebook; run `jupyter nbconvert --to script x.ipynb`" in ended.stderr
 
 
 @pytest.mark.slow

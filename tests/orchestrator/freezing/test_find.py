@@ -100,7 +100,7 @@ def test_the_best_plans_are_timed_again_alone() -> None:
 def test_processes_that_call_different_operations_are_an_error() -> None:
     one = FakeProbe(operations=[{"ConvFwd_eng1": 1.0}]).log(Config())
     two = FakeProbe(operations=[{"ConvBwdData_eng1": 1.0}]).log(Config())
-    with pytest.raises(SpecError, match="same ones in the same order"):
+    with pytest.raises(SpecError, match="same operations in the same order"):
         merged([one, two])
 
 

@@ -238,8 +238,8 @@ def test_time_that_scatters_too_much_cannot_be_told_and_the_command_goes_on() ->
     ("changes", "message"),
     [
         ({"pythons": "a,nowhere"}, "--pythons: found 'nowhere', allowed: two or more environments"),
-        ({"pythons": "a"}, "--pythons: found one, 'a', allowed: two or more environments"),
-        ({"workload": "quick"}, r"found \d+ cells of quick, allowed: one; --only cell_id=..."),
+        ({"pythons": "a"}, "--pythons: found only 'a', allowed: two or more environments"),
+        ({"workload": "quick"}, r"found \d+ cells of quick, allowed: one; set --only cell_id=..."),
     ],
 )
 def test_what_cannot_be_bisected_is_named(changes: dict[str, Any], message: str) -> None:

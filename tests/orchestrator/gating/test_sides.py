@@ -487,7 +487,7 @@ def test_both_a_commit_and_a_path_is_refused_with_how_to_write_each(
     hash_ = git(repository, "rev-parse", "old")
     git(repository, "update-ref", "refs/remotes/origin/main", "old")
     (repository / "origin/main").mkdir(parents=True)
-    message = f"origin/main is a commit and a path: ./origin/main is the path, {hash_} the commit"
+    message = f"both a commit and a path; type ./origin/main for the path, {hash_} for the commit"
     assert message in refused(scratch, "origin/main", "HEAD")
     sides = taken(scratch, "./origin/main", hash_)
     assert sides.base.label == "base:./origin/main"

@@ -47,7 +47,7 @@ def test_what_is_no_night_is_refused() -> None:
     for text in ("", "[]", "{}", '{"schema_version": 1, "findings": [{}]}'):
         with pytest.raises(ReportError, match="not the JSON of a night"):
             from_json(text)
-    with pytest.raises(ReportError, match="version 99; allowed: up to 3"):
+    with pytest.raises(ReportError, match="version 99, allowed is 3 or lower"):
         from_json('{"schema_version": 99, "findings": []}')
 
 
