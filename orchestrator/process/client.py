@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError, SpecError
 from cudnn_sweep.orchestrator.process import protocol
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request
@@ -316,18 +317,24 @@ def _fault_of(outcome: Outcome) -> type[SpecError]:
     return SpecError if is_mistake else ModelError
 
 
-def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[str]:
-    """Call each trial's model once. Yield a note for each model that lacked time or memory.
+def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[tuple[str, bool]]:
+    """Call each trial's model. Yield its step time as a text, or a warning if it lacks time or memory.
 
-    Raises ModelError if a model fails, SpecError for a mistake in the request.
+    The flag is true for a warning. Raises ModelError if a model fails, SpecError for a mistake in
+    the request.
     """
     for trial in trials:
         outcome = server.run(Request(job=protocol.CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
         at = f"{trial.cell.workload} at input {sizes_text(trial.cell.input_shape)}"
         if outcome.status in ("timeout", "out_of_memory"):
-            yield f"{at} could not be called before measuring: {outcome.message}"
+            yield f"{at} could not be called before measuring: {outcome.message}", True
         elif outcome.status != "ok":
             raise _fault_of(outcome)(f"{at}: {outcome.message}")
+        elif outcome.reply and outcome.reply.step_ms:
+            yield (
+                f"{at} runs: about {milliseconds(outcome.reply.step_ms)} a step at first sight.",
+                False,
+            )
 
 
 def survey_of(python: Path, workloads: list[str]) -> Survey:

@@ -346,7 +346,7 @@ def _work(
         elif isinstance(job, protocol.LogJob):
             reply.log_pass = run_log_pass(job.trial, job.shapes)
         elif isinstance(job, protocol.CallJob):
-            call_once(job.trial)
+            reply.step_ms = call_once(job.trial)
         elif isinstance(job, protocol.TraceJob):
             reply.trace = trace_model(job.trace)
         else:

@@ -59,7 +59,7 @@ class LogJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallJob:
-    """Run the first step of a trial, untimed."""
+    """Run the first steps of a trial. Their time is shown, not stored."""
 
     trial: TrialRequest
     kind: Literal["call"] = "call"
@@ -101,6 +101,7 @@ class Reply:
     log_pass: LogPass | None = None
     survey: Survey | None = None
     trace: Trace | None = None
+    step_ms: float | None = None
     is_mistake: bool = False
     """Whether an error comes from the request, not from the user's code."""
     imported: list[str] = field(default_factory=list)

@@ -107,8 +107,8 @@ class ThisMachine:
         with self._living:
             if trials and server is not None:
                 with free_devices(machine.gpu_uuids, self._wait_s, console):
-                    for note in call_models(server, trials):
-                        warn(console, note)
+                    for text, is_warning in call_models(server, trials):
+                        (warn if is_warning else say)(console, text)
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         self._next = session

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from statistics import median
+from time import perf_counter
 
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -14,16 +16,36 @@ from cudnn_sweep.workloads.measuring.device import find_device
 from cudnn_sweep.workloads.measuring.process_setup import apply_request, context_of
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 
+GLANCE_S = 0.3
+MOST_STEPS = 20
+LONG_S = 3.0  # a step that takes longer is not run again before the measurement
 
-def call_once(request: TrialRequest) -> None:
-    """Run a trial's first step. Raises the errors of the user's code, and WorkloadError for an unexpected model."""
+
+def call_once(request: TrialRequest) -> float | None:
+    """Run a trial's first step, then steps for a glance. Return their median time in ms.
+
+    Return None if the first step takes longer than LONG_S. Raises the errors of the user's code,
+    and WorkloadError for an unexpected model.
+    """
     apply_request(request, Measurement())
     device, cell = find_device(), request.cell
     step = find_workload(cell.workload).step(context_of(cell, device))
     inputs = step.prepare(cell.input_shape)
-    with _expecting(cell) if cell.model and cell.model.expect else nullcontext():
+
+    def run() -> float:
+        began = perf_counter()
         step.run(inputs)
-    device.synchronise()
+        device.synchronise()
+        return perf_counter() - began
+
+    with _expecting(cell) if cell.model and cell.model.expect else nullcontext():
+        first_s = run()
+    if first_s > LONG_S:
+        return None
+    times = [run()]
+    while len(times) < MOST_STEPS and sum(times) < GLANCE_S:
+        times.append(run())
+    return 1000 * median(times)
 
 
 @contextmanager

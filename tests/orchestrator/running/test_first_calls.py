@@ -84,7 +84,8 @@ def _requests(plan_of: MakePlan, name: str) -> list[TrialRequest]:
 
 
 def test_call_of_a_model_says_how_it_fails(server: ForkServer, plan_of: MakePlan) -> None:
-    assert list(call_models(server, _requests(plan_of, "Plain"))) == []
+    ((text, is_warning),) = call_models(server, _requests(plan_of, "Plain"))
+    assert text.startswith(f"{HERE}:Plain at input 2x3x8x8 runs: about ") and not is_warning
     found = f"^{HERE}:Integers at input 2x3x8x8: loss mean_square takes floating-point"
     with pytest.raises(SpecError, match=found) as mistake:
         list(call_models(server, _requests(plan_of, "Integers")))
@@ -95,7 +96,8 @@ def test_model_that_takes_long_is_measured_untried(
     server: ForkServer, plan_of: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "CALL_TIMEOUT_S", 0.001)
-    (note,) = call_models(server, _requests(plan_of, "Plain"))
+    ((note, is_warning),) = call_models(server, _requests(plan_of, "Plain"))
+    assert is_warning
     assert note.startswith(f"{HERE}:Plain at input 2x3x8x8 could not be called before measuring")
     assert "no result after 0.001 s" in note
 
@@ -148,7 +150,8 @@ def test_model_with_other_counts_than_expected_is_refused_with_both(
     def called(expect: dict[str, int], **axes: object) -> list[str]:
         model = {"arguments": axes.pop("arguments", {}), "expect": expect}
         plan = plan_of(f"{HERE}:small", input="2x3x8x8", model=model, **axes)
-        return list(call_models(server, first_calls(plan)))
+        shown = call_models(server, first_calls(plan))
+        return [text for text, is_warning in shown if is_warning]
 
     narrow, wide = (sum(map(torch.Tensor.numel, small(width).parameters())) for width in (4, 500))
     counts = {"parameters": narrow, "convolutions": 2}
