@@ -187,12 +187,12 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's word, as `screen` judges a number. A change needs unusual words tonight and
-    on one of the two nights before. If `metric.at_once`, tonight is enough.
+    """Judge tonight's value, a word, as `screen` judges a number. A change needs unusual words
+    tonight and on one of the two nights before. If `metric.at_once`, tonight is enough.
 
-    `softwares`: the software of each night. If `metric.is_news`, the first word of the newest
-    software counts as usual. If `metric.is_drawn`, no word is a change in two cases: one software
-    had two words, or there are fewer than LATELY earlier nights.
+    `softwares`: each night's software. If `metric.is_news`, the newest software's first word is
+    not unusual. If `metric.is_drawn`, no word is a change if one software had two, many words
+    came once, or fewer than LATELY nights came before.
     """
     words = [
         (place, value)
@@ -355,9 +355,9 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
     """Judge the nights since a change against two or more nights before it. Both arrays are
     logarithms with nights along the last axis; `since` has no NaN.
 
-    The null hypothesis is no change, because a test against the least effect would need a month to
-    confirm 5% at 2% noise. The median night must show the least effect, and a single night must be
-    far off.
+    The null hypothesis is no change, as a test against the least effect would need a month to
+    confirm 5% at 2% noise. The median must reach the least effect. If `since` is one night, it must
+    be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)

@@ -191,7 +191,7 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge a change in a number by nights. Words stay undecided, as they need fresh trials."""
+    """Judge an Amount by its nights. A Category stays undecided, as it needs fresh trials."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
@@ -233,8 +233,8 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and their ratio with its interval. If
-    `is_of_pairs`, the ratio is that of the fresh pairs."""
+    """Return a finding's values before and now, and a ratio with its interval: of the fresh
+    pairs if `is_of_pairs`, else of now to before."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:

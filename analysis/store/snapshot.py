@@ -65,7 +65,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """Return a loose file's rows, or an opened merged file. Return None if the file is torn."""
+        """Return an unmerged file's rows, or the opened merged file. Return None if it is torn."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment

@@ -82,10 +82,10 @@ def gate(options: step_options.GateOptions) -> None:
 def bisect(options: step_options.BisectOptions) -> None:
     """Find which of several environments made a step slower, such as one of four versions of torch.
 
-    Each of --pythons is an environment with cudnn-sweep. The newest takes turns with the oldest
-    until the pair is decided. If the newest is slower, the middle one of the rest follows, until
-    the first slow one is known. The answer names that environment and its changes. The same command
-    resumes, without the pairs that stored results decide.
+    Each of --pythons is an environment with cudnn-sweep. The oldest is compared with the
+    newest and, if that is slower, with the middle one of the rest, and so on until the first slow
+    one is known. The answer names that environment and its changes. The same command resumes, and
+    skips comparisons that stored results decide.
     """
     _run("gating.bisect:bisect", options)
 

@@ -55,7 +55,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Compare benchmark off, on and frozen, or check a file. An answer with a gain has a file."""
+    """Compare benchmark off, on and frozen (a gain gives a file to write), or check a file."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():

@@ -228,7 +228,7 @@ class EarlyServer(AbstractContextManager[Early]):
 
 
 class _Taken:
-    """An early server's process: as much of Popen as its client needs."""
+    """An EarlyServer's process, with what ForkServer uses of Popen."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid

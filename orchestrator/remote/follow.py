@@ -197,7 +197,7 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Count the job's records and end marks that the results here lack. Return 0 for a URL."""
+    """Count the job's records and `ends_launch` rows missing here, 0 if results are a URL."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0

@@ -72,7 +72,7 @@ class ForkedSlot:
     @classmethod
     def open(cls, session: Session, accelerator: str, early: Early | None = None) -> Self:
         """Start the fork servers that the plan needs. `accelerator`: the slot's name if it has no GPU.
-        `early`: a server of our own software that has begun.
+        `early`: our own software's server, already started.
 
         Raises ServerError if a fork server or CUDA does not start, or if the device is not the plan's.
         """

@@ -165,7 +165,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
 
 
 def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
-    """Return the rules except PyTorch's own. Raises ValueError if entries contradict their rule."""
+    """Return rules except PyTorch's own. Raises ValueError if entries contradict their rule_id."""
     rules: dict[str, set[Rule]] = {}
     for entry in entries:
         name = str(entry.get("rule_id", ""))

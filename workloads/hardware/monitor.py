@@ -1,4 +1,4 @@
-"""Monitor: reads a GPU's clocks, heat and processes during a trial, from NVML or a fixed list."""
+"""Monitor: reads a GPU's clocks, heat and processes during a trial from NVML, or fakes them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

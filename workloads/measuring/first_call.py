@@ -25,7 +25,7 @@ def call_once(request: TrialRequest) -> float | None:
     """Run a trial's first step, then steps for a glance. Return their median time in ms.
 
     Return None if the first step takes longer than LONG_S. Raises the errors of the user's code,
-    and WorkloadError for an unexpected model.
+    and WorkloadError if `expect` is not met.
     """
     apply_request(request, Measurement())
     device, cell = find_device(), request.cell

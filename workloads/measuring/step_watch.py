@@ -106,7 +106,7 @@ class StepWatch(TorchDispatchMode):
 
 
 def _key(argument: Any) -> Hashable:
-    """Return a key of a call's arguments. Calls with one plan in PyTorch's cache share the key."""
+    """Return a key of a call's arguments, equal for calls that share a plan in PyTorch's cache."""
     if isinstance(argument, torch.Tensor):
         return argument.shape, argument.stride(), argument.dtype
     return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument

@@ -200,7 +200,7 @@ class Ran:
 
 @dataclass(kw_only=True)
 class Choice:
-    """Backends and kernels that the timed process chose for the base shape, and a step's work."""
+    """Backends and kernels that the timed process chose for the base shape; FLOPs and bytes."""
 
     convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
     routes: list[str] | None = column("distinct backends of the convolutions, such as Cudnn")

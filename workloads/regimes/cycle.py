@@ -7,7 +7,7 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Cycle(SpatialRegime):
-    """`sizes` sizes from the base size down, `step` pixels (rounded up to a `multiple`) apart."""
+    """`sizes` sizes from the base size down, `step` pixels apart (rounded up to a `multiple`)."""
 
     sizes: int = number(4, least=2)
     step: int = number(16, least=1)

@@ -22,6 +22,6 @@ class TrainAndEval(ShapeRegime):
         batch = max(1, round(base[0] * self.eval_batch))
         if batch == base[0]:
             raise WorkloadError(
-                f"regime train_and_eval: eval_batch {self.eval_batch} keeps the batch at {base[0]}"
+                f"regime train_and_eval: eval_batch {self.eval_batch} must change batch {base[0]}"
             )
         return (base,) * self.train_steps + ((batch, *base[1:]),) * self.eval_steps

@@ -20,7 +20,7 @@ BY_SIZE = {
 
 
 def _heat_map(x: vega.Spec, y: vega.Spec, *transform: vega.Spec, **about: Any) -> vega.Figure:
-    """Return a chart of rectangles coloured by ratio. Each shows its ratio and verdict's sign."""
+    """Return a chart of rectangles coloured by ratio. Each shows the ratio and a verdict sign."""
     known = vega.calculate(
         tone="datum.verdict === 'no_effect' ? 1 : datum.ratio",  # its ratio is noise
         shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]",
