@@ -66,7 +66,9 @@ def words_apart(rows: Sequence[CellRow]) -> list[Words]:
     """Return the words of each row's cell, with numbers only where these tell cells apart."""
     whole = [(tuple(map(_bare, words.values())), words) for words in map(cell_words, rows)]
     cells = Counter(group for group, _ in whole)
-    alike = Counter((group, item) for group, words in whole for item in words.items())
+    alike = Counter(
+        (group, item) for group, words in whole for item in words.items() if "(" in item[1]
+    )
     return [
         {
             about: _bare(word) if alike[group, (about, word)] == cells[group] else word
@@ -111,8 +113,10 @@ def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
 
 
 def _with(name: str | None, numbers: CellRow | Iterable[tuple[str, Any]] | None) -> str | None:
-    inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers or {}).items()))
-    return f"{name}({inner})" if inner else name
+    if not numbers:
+        return name
+    inner = ",".join(f"{key}={_text(value)}" for key, value in sorted(dict(numbers).items()))
+    return f"{name}({inner})"
 
 
 def _bare(word: str) -> str:
