@@ -31,6 +31,6 @@ def unknown(kind: str, name: str, allowed: list[str]) -> WorkloadError:
         listed = f"{len(allowed)} names, like {', '.join(like)}"
     else:
         listed = ", ".join(sorted(allowed))
-    near = get_close_matches(name, allowed, n=1)
+    near = get_close_matches(name, allowed)
     guess = f" (did you mean {near[0]}?)" if near else ""
     return WorkloadError(f"unknown {kind} {name!r}{guess}; allowed: {listed}")

@@ -54,7 +54,7 @@ def import_named(reference: str) -> object:
 def _no_file(file: Path) -> str:
     folder = file.parent
     there = sorted(path.name for path in folder.glob("*.py"))
-    near = get_close_matches(file.name, there, n=1)
+    near = get_close_matches(file.name, there)
     guess = f" (did you mean {folder / near[0]}?)" if near else ""
     return f"there is no file {file} in {Path.cwd()}{guess}"
 

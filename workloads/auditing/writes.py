@@ -153,7 +153,7 @@ class Writes:
 
         The writer is code outside torch, or torch's own code if torch writes unasked.
         """
-        frame: FrameType | None = sys._getframe(1)
+        frame: FrameType | None = sys._getframe()
         of_torch: FrameType | None = None
         while frame is not None and self._passes_on(frame.f_code.co_filename):
             file = frame.f_code.co_filename

@@ -149,7 +149,7 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
     """Return the rules of `read_file` and the file's JSON without checksum. Raises ValueError."""
     try:
         with file.open("rb") as opened:
-            whole = json.loads(opened.read(MOST_BYTES + 1).decode("utf-8-sig"))
+            whole = json.loads(opened.read(MOST_BYTES).decode("utf-8-sig"))
         rules = _of_json(whole["rules"])
         crc32 = whole.pop(CHECKSUM, None)
     except OSError as error:

@@ -12,7 +12,7 @@ NO_LIMIT = "max"
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
     allowed = len(os.sched_getaffinity(0))
-    return max(1, min([allowed, *map(math.ceil, _limits(system, ours))]))
+    return min([allowed, *map(math.ceil, _limits(system, ours))])
 
 
 def _limits(system: Path, ours: Path) -> Iterator[float]:

@@ -97,7 +97,7 @@ def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
         free_bytes, _ = torch.cuda.mem_get_info()
         base = request.cell.input_shape
         stream = islice(request.cell.shapes().stream(base), MOST_STEPS) if shapes else [base]
-        met = list(islice(dict.fromkeys(stream), shapes or 1))
+        met = list(dict.fromkeys(stream))[: shapes or None]
         for shape in met:
             step.run(step.prepare(shape))
         torch.cuda.synchronize()

@@ -96,7 +96,7 @@ def _arguments(source: Any, arguments: dict[str, Any]) -> str:
     """Return which `--argument` to add or correct so that `source` can make the model."""
     parameters = inspect.signature(source).parameters
     for unknown in arguments.keys() - parameters.keys():
-        like = get_close_matches(unknown, parameters, n=1)
+        like = get_close_matches(unknown, parameters)
         return f"--argument {like[0]}=... (found {unknown})" if like else ""
     missing = [name for name in _required_parameters(source) if name not in arguments]
     text = " ".join(f"--argument {name}=..." for name in missing)

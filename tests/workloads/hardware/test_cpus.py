@@ -18,10 +18,17 @@ from cudnn_sweep.workloads.hardware.cpus import usable_cpus
         ("0::/\n", {"cpu.max": "9900000 100000"}, 64),
         ("0::/\n", {"cpu.max": "1000 100000"}, 1),
         (
-            "5:memory:/x\n4:cpu,cpuacct:/x\n",
-            {"cpu/x/cpu.cfs_quota_us": "200000", "cpu/x/cpu.cfs_period_us": "100000"},
+            "5:memory:/y\n4:cpu,cpuacct:/x\n3:cpuset:/y\n",
+            {
+                "cpu/x/cpu.cfs_quota_us": "200000",
+                "cpu/x/cpu.cfs_period_us": "100000",
+                "cpu/y/cpu.cfs_quota_us": "100000",
+                "cpu/y/cpu.cfs_period_us": "100000",
+            },
             2,
         ),
+        ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "200000"}, 64),
+        ("0::/a:b\n", {"a:b/cpu.max": "300000 100000"}, 3),
         (
             "4:cpu,cpuacct:/\n",
             {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
