@@ -1,13 +1,20 @@
 """A config's further environment variables, and names that are refused with what is allowed."""
 
 import json
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.config import (
+    COMPUTE_CACHE_DISABLED,
+    HEURISTIC_MODE_B,
+    PLAN_CACHE_LIMIT,
+    Config,
+)
 from cudnn_sweep.workloads.errors import MOST_NAMES, unknown
+from cudnn_sweep.workloads.records.row import SCHEMA_VERSION, RunRecord, Setting
+from tests.conftest import ROOT
 
 CONFIG = TypeAdapter(Config)
 
@@ -64,3 +71,56 @@ def test_an_unknown_name_is_answered_with_all_names_or_with_those_like_it() -> N
     names = [f"name{number:02}" for number in range(MOST_NAMES + 1)]
     assert str(unknown("thing", "other", names[1:])).endswith(", ".join(names[1:]))
     assert f"allowed: {MOST_NAMES + 1} names, like" in str(unknown("thing", "name1", names))
+
+
+def test_pytorchs_own_values_are_those_of_the_columns() -> None:
+    hints = get_type_hints(RunRecord, include_extras=True)
+    settings = {
+        name: mark.usual
+        for name, kind in hints.items()
+        for mark in getattr(kind, "__metadata__", ())
+        if isinstance(mark, Setting)
+    }
+    assert settings == Config().columns()
+
+
+def test_rows_have_the_version_of_the_newest_file_that_is_kept() -> None:
+    kept = (ROOT / "tests" / "analysis" / "data").glob("schema-*.parquet")
+    assert max(int(file.stem.partition("-")[2]) for file in kept) == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "at_import"),
+    [
+        (Config(), {}, {}),
+        (Config(heuristic_mode_b=True), {HEURISTIC_MODE_B: "1"}, {}),
+        (Config(plan_cache_limit=0), {PLAN_CACHE_LIMIT: "0"}, {}),
+        (Config(plan_cache_limit=-1), {PLAN_CACHE_LIMIT: "-1"}, {}),
+        (Config(compute_cache_disabled=True), {COMPUTE_CACHE_DISABLED: "1"}, {}),
+        (Config(environment={"A": "1"}), {"A": "1"}, {}),
+        (
+            Config(environment={"PYTORCH_ALLOC_CONF": "x"}),
+            {"PYTORCH_ALLOC_CONF": "x"},
+            {"PYTORCH_ALLOC_CONF": "x"},
+        ),
+        (Config(code="head"), {}, {"SWEEP_CODE": "head"}),
+    ],
+)
+def test_a_setting_is_a_variable_and_some_are_read_at_torchs_import(
+    config: Config, variables: dict[str, str], at_import: dict[str, str]
+) -> None:
+    assert (config.variables, config.at_import) == (variables, at_import)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 10, -1])
+def test_benchmark_times_all_plans_or_so_many(limit: int) -> None:
+    if limit >= 0:
+        assert read(benchmark_limit=limit).benchmark_limit == limit
+        return
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        read(benchmark_limit=limit)
+
+
+def test_tf32_is_no_setting_of_a_config() -> None:
+    with pytest.raises(ValidationError, match="found allow_tf32; write `precision: tf32`"):
+        read(allow_tf32=True)

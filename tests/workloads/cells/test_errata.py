@@ -220,3 +220,108 @@ def test_an_engine_has_a_number_below_256() -> None:
     assert Rule.of("ConvFwd:255").engine == 255
     with pytest.raises(ValueError, match="number below 256"):
         Rule.of("ConvFwd:256")
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("ConvFwd:5", {}),
+        (" ConvFwd:5 ", {}),
+        ("ConvFwd:5@7", {"start": 7, "end": 8}),
+        ("ConvFwd:5@7-", {"start": 7}),
+        ("ConvFwd:5@7-9", {"start": 7, "end": 9}),
+        ("ConvFwd:5:k2=-1:k13=0", {"knobs": ("k2=-1", "k13=0")}),
+        ("pin ConvFwd:5@7-9", {"pin": True, "start": 7, "end": 9}),
+        *((wrong, None) for wrong in ("pin ConvFwd:5:k2=1", "ConvFwd:1000", "Conv:5", "ConvFwd")),
+    ],
+)
+def test_a_rules_text_has_an_operation_an_engine_and_perhaps_knobs_and_versions(
+    text: str, fields: dict[str, Any] | None
+) -> None:
+    if fields is not None:
+        assert Rule.of(text) == Rule(operation="ConvFwd", engine=5, **fields)
+        return
+    with pytest.raises(ValueError, match=f"found '{text}', allowed: rules such as ConvFwd:5"):
+        Rule.of(text)
+
+
+def test_an_entry_has_the_fields_that_the_frontend_reads() -> None:
+    assert Rule.of("ConvFwd:5:k2=1@7").entries() == [
+        {
+            "rule_id": "ConvFwd:5:k2=1@7",
+            "operation": "ConvFwd",
+            "engine": 5,
+            "knob": ["k2=1"],
+            "cudnn_version_start": 7,
+            "cudnn_version_end": 8,
+        }
+    ]
+    (always,) = Rule.of("ConvFwd:0").entries()
+    assert (always["cudnn_version_start"], always["cudnn_version_end"]) == (0, -1)
+    pinned = [entry["engine"] for entry in Rule.of("pin ConvFwd:2").entries()]
+    assert pinned == [0, 1, *range(3, 256)]
+
+
+def test_errata_are_a_text_a_list_or_a_file_beside_the_suite(tmp_path: Path) -> None:
+    _written(tmp_path / "kept.json", [FIVE])
+    assert errata.read_errata("kept.json", tmp_path) == "ConvFwd:5"
+    assert errata.read_errata("ConvFwd:7,ConvFwd:5", tmp_path) == "ConvFwd:5, ConvFwd:7"
+    assert errata.read_errata(["ConvFwd:7", "ConvFwd:5"], None) == "ConvFwd:5, ConvFwd:7"
+    with pytest.raises(ValueError, match="found 'kept.json'"):
+        errata.read_errata("kept.json", None)
+    others: list[Any] = [None, 5, ["ConvFwd:5", 7], {"rules": []}]
+    for other in others:
+        assert errata.read_errata(other, tmp_path) is other, "the suite's check refuses it"
+    assert rules_of(None) == rules_of("") == ()
+
+
+def test_a_file_of_a_mebibyte_is_read_whole_and_its_checksum_holds(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    text = json.dumps({"version": 1, "rules": [FIVE]})
+    file.write_text(text + " " * (2**20 - len(text)))
+    assert text_of(read_file(file)) == "ConvFwd:5"
+    for wrong, fault in (
+        (json.dumps({"rules": [FIVE], "note": "x" * 2**20}), "below 1 MiB"),
+        ('{"version": 1}', "missing 'rules'"),
+        ('{"rules": 5}', "is no errata file"),
+        ("{", "with a list `rules`"),
+        (json.dumps({"rules": [FIVE], "crc32": "00000000"}), "wrong checksum: .* edited"),
+    ):
+        file.write_text(wrong)
+        with pytest.raises(ValueError, match=fault):
+            read_file(file)
+    with pytest.raises(ValueError, match="gone.json: No such file"):
+        read_file(tmp_path / "gone.json")
+
+
+@pytest.mark.usefixtures("pytorchs_own")
+def test_a_written_file_has_a_checksum_if_it_says_more_than_rules(tmp_path: Path) -> None:
+    plain = json.loads(as_json(rules_of("ConvFwd:5")))
+    assert list(plain) == ["version", "rules"] and plain["version"] == 1
+    file = tmp_path / "a.json"
+    file.write_text(as_json(rules_of("ConvFwd:5"), frozen={"gpu": "X"}))
+    found, whole = errata.read_kept(file)
+    assert found == set(rules_of("ConvFwd:5"))
+    assert list(whole) == ["version", "frozen", "rules"] and whole["frozen"] == {"gpu": "X"}
+    file.write_text(file.read_text().replace('"X"', '"Y"'))
+    with pytest.raises(ValueError, match="wrong checksum"):
+        read_file(file)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "ConvFwd:5"),
+        ({"cudnn_version_end": -1}, "ConvFwd:5"),
+        ({"cudnn_version_end": 0}, "ConvFwd:5@0-0"),
+        ({"cudnn_version_end": 7}, "ConvFwd:5@0-7"),
+        ({"cudnn_version_start": 6, "cudnn_version_end": 7}, "ConvFwd:5@6"),
+        ({"cudnn_version_start": 6}, "ConvFwd:5@6-"),
+        ({"knob": ["k2=1", "k3=0"]}, "ConvFwd:5:k2=1:k3=0"),
+    ],
+)
+def test_an_entry_of_somebody_else_holds_between_its_versions(
+    tmp_path: Path, fields: dict[str, Any], text: str
+) -> None:
+    entry = {"rule_id": "theirs", "operation": "ConvFwd", "engine": 5, **fields}
+    assert text_of(read_file(_written(tmp_path / "a.json", [entry]))) == text

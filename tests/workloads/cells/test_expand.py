@@ -7,9 +7,9 @@ import pytest
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
-from cudnn_sweep.workloads.cells.expand import configs_of_cells, expand_cells
+from cudnn_sweep.workloads.cells.expand import WorkloadFacts, configs_of_cells, expand_cells
 from cudnn_sweep.workloads.cells.suite import CellAxes, ProblemSpec, SuiteSpec, UntilDecided
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import CellsError, UserCodeError, WorkloadError
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.survey import workload_facts
 from tests.workloads.made_up_cells import MODEL
@@ -157,3 +157,149 @@ def test_the_last_look_is_at_the_most_blocks_and_no_look_comes_twice(
     looks = UntilDecided(until="decided", at_most=at_most).looks
     assert looks[-2:] == last
     assert list(looks) == sorted(set(looks))
+
+
+def test_a_cells_id_is_of_its_fields_but_for_usual_ones_and_for_what_is_expected() -> None:
+    (cell,) = cells({"workload": "conv", "problem": "tutorials/rgb224"})
+    assert cell.cell_id == "e90ae8aba07a7fd1", "stored rows have it"
+    net = {"workload": "my.nets:Net", "input": "2x3x8x8"}
+    (plain,) = cells(net)
+    (expecting,) = cells(net | {"model": {"expect": {"parameters": 9}}})
+    (given,) = cells(net | {"model": {"inputs": [{"shape": ["batch", 3, 8, 8]}]}})
+    assert expecting.cell_id == plain.cell_id != given.cell_id
+    assert expecting.model is not None and expecting.model.expect is not None
+    (ranks,) = cells(net | {"ranks": 12})
+    assert (plain.rank_count, ranks.rank_count) == (1, 12)
+    assert "ranks" not in plain.as_json() and '"ranks": "12_ranks"' in ranks.as_json()
+
+
+def test_a_config_s_layout_and_precision_stand_in_for_the_cells() -> None:
+    (cell,) = cells({"workload": "mnist"})
+    assert cell.under(Config(benchmark=True)) == cell
+    assert cell.under(Config(layout="weights")) == replace(cell, layout="weights")
+    both = cell.under(Config(layout="weights", precision="bf16", execution="compile"))
+    assert both == replace(cell, layout="weights", precision="bf16")
+
+
+def test_the_same_cell_of_two_entries_is_one_and_a_file_is_all_of_its_problems() -> None:
+    of_file = {"workload": "conv", "problem": "tutorials"}
+    one = {"workload": "conv", "problem": ["tutorials/rgb256", "stem"]}
+    found = cells(of_file, one, one, problems=OWN)
+    assert [cell.problem.name for cell in found if cell.problem] == [
+        *(f"tutorials/{name}" for name in ("rgb256", "rgb224", "vgg16_conv3_2", "r3d18_stem")),
+        "stem",
+    ]
+    suite = SuiteSpec(cells=[CellAxes.model_validate(of_file)])
+    assert configs_of_cells(suite, FACTS, device="cpu", gpu="any") == {}, "those of the suite"
+
+
+@pytest.mark.parametrize(
+    ("problem", "problems", "allowed"),
+    [
+        ("nowhere", OWN, "convnet_benchmarks, .*, stem, tutorials, .*"),
+        ("nowhere", None, "convnet_benchmarks, .*, resnet50, tutorials, .*"),
+        ("tutorials/none", None, "tutorials/r3d18_stem, tutorials/rgb224, tutorials/rgb256, .*"),
+        ("tutorials/none", OWN, "convnet_benchmarks, .*, stem, tutorials, .*"),
+    ],
+)
+def test_an_unknown_problem_is_answered_with_files_or_with_its_files_problems(
+    problem: str, problems: dict[str, Any] | None, allowed: str
+) -> None:
+    known = {"workload": "mnist"}
+    with pytest.raises(
+        CellsError, match=f"^unknown problem '{problem}'.*; allowed: {allowed}"
+    ) as e:
+        cells(known, known, {"workload": "conv", "problem": problem}, problems=problems)
+    assert e.value.number == 2
+
+
+def usual(**changes: Any) -> WorkloadFacts:
+    return WorkloadFacts(**{"directions": ("run", "both"), "input_shape": (4, 1, 9, 9)} | changes)
+
+
+@pytest.mark.parametrize(
+    ("facts", "axes", "kind", "fault"),
+    [
+        (usual(fault="no such name"), {}, WorkloadError, "^no such name$"),
+        (usual(fault="it raised", fails=True), {}, UserCodeError, "^it raised$"),
+        (usual(regime_parameters={}), {}, WorkloadError, "is a regime: write it under `regime`"),
+        (usual(), {"regime": "my.py:It"}, WorkloadError, "is no regime: write it under `workload`"),
+        (usual(), {"regime": "cycle"}, WorkloadError, "cycle varies space; .* may vary nothing$"),
+        (
+            usual(varies=("batch",)),
+            {"regime": "cycle"},
+            WorkloadError,
+            "varies space; workload my.py:It may vary batch$",
+        ),
+        (
+            usual(varies=("space",)),
+            {"regime": "train_and_eval"},
+            WorkloadError,
+            "train_and_eval varies batch; workload my.py:It may vary space$",
+        ),
+        (usual(varies=("space",)), {"regime": "listed"}, WorkloadError, "listed needs a file"),
+        (usual(), {"direction": "run"}, None, "run"),
+        (usual(), {"direction": "both"}, None, "both"),
+        (usual(), {}, None, "run"),
+    ],
+)
+def test_a_workload_is_usable_as_its_facts_say(
+    facts: WorkloadFacts, axes: dict[str, Any], kind: type[WorkloadError] | None, fault: str
+) -> None:
+    suite = SuiteSpec.model_validate({"cells": [{"workload": "my.py:It", **axes}]})
+    if kind is None:
+        (cell,) = expand_cells(suite, {"my.py:It": facts}, device="cpu", gpu="any")
+        assert (cell.direction, cell.input_shape) == (fault, (4, 1, 9, 9))
+        return
+    with pytest.raises(CellsError, match=fault) as found:
+        expand_cells(suite, {"my.py:It": facts}, device="cpu", gpu="any")
+    assert type(found.value.__cause__) is kind
+
+
+def test_a_regime_of_the_users_own_has_its_defaults_and_numbers_of_their_kind() -> None:
+    rule = WorkloadFacts(varies=("batch",), regime_parameters={"steps": 3, "by": 2.0})
+    facts = {"my.py:It": usual(varies=("batch", "space")), "own.py:Rule": rule}
+
+    def found(regime: Any) -> Cell:
+        axes = CellAxes.model_validate({"workload": "my.py:It", "regime": regime})
+        (cell,) = expand_cells(SuiteSpec(cells=[axes]), facts, device="cpu", gpu="any")
+        return cell
+
+    assert found("own.py:Rule").regime_parameters == {"steps": 3.0, "by": 2.0}
+    given = found({"own.py:Rule": {"by": 0.5, "steps": 4}})
+    assert given.regime_parameters == {"steps": 4.0, "by": 0.5}
+    assert given.own_regime == "own.py:Rule" and given.may_end()
+    with pytest.raises(WorkloadError, match="own.py:Rule: steps must be a whole number, found 1.5"):
+        found({"own.py:Rule": {"steps": 1.5}})
+
+
+@pytest.mark.parametrize(("step", "fits"), [(2, True), (3, False)])
+def test_each_shape_of_a_regime_leaves_the_problem_an_output(step: int, fits: bool) -> None:
+    """A kernel of 5 on 7 pixels, and on fewer."""
+    problems = {"own": {"input": "4x3x7x7", "out_channels": 8, "kernel": 5}}
+    axes = {"workload": "conv", "problem": "own", "regime": {"cycle": {"sizes": 2, "step": step}}}
+    if fits:
+        (cell,) = cells(axes, problems=problems)
+        assert cell.may_end() and cell.own_regime is None
+        return
+    with pytest.raises(WorkloadError, match="cycle makes an input of 4x3x4x4: too small for probl"):
+        cells(axes, problems=problems)
+
+
+@pytest.mark.parametrize(
+    ("axes", "runs"),
+    [
+        ({"direction": "forward_backward", "state": "checkpoint"}, True),
+        ({"direction": "forward", "state": "checkpoint"}, False),
+        ({"direction": "forward", "state": "misaligned"}, True),
+        ({"workload": "my.nets:Net", "input": "2x3x8x8", "state": "checkpoint"}, True),
+    ],
+)
+def test_a_state_that_recomputes_needs_a_backward_pass(axes: dict[str, Any], runs: bool) -> None:
+    known = {"workload": "conv", "problem": "stem"}
+    full = axes if "workload" in axes else known | axes
+    if runs:
+        assert [cell.state for cell in cells(full, problems=OWN)] == [axes["state"]]
+        return
+    with pytest.raises(WorkloadError, match="direction forward has none"):
+        cells(full, problems=OWN)

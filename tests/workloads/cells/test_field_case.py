@@ -12,7 +12,9 @@ from cudnn_sweep.workloads.cells.field_case import (
     FieldCase,
     find_field_case,
     load_field_cases,
+    with_field_cases,
 )
+from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.errors import WorkloadError
 
 
@@ -94,3 +96,37 @@ def test_unknown_case_is_named_with_those_like_it() -> None:
         WorkloadError, match=r"unknown case 'N0044' \(did you mean N004\?\); allowed: .*N004"
     ):
         find_field_case("N0044")
+
+
+def test_a_suite_of_the_field_has_each_testable_side_once() -> None:
+    suite = with_field_cases(SuiteSpec(cells=[CellAxes(workload="noop")]))
+    found = {
+        (axes.problem or axes.workload, axes.direction, axes.precision, axes.layout, axes.regime): (
+            axes.configs
+        )
+        for axes in suite.cells
+    }
+    assert len(found) == len(suite.cells)
+    sides = [
+        side for case in load_field_cases().values() if case.is_tested for side in case.sides()
+    ]
+    for side in sides:
+        name = side.problem.name if side.problem else side.workload
+        configs = found[name, side.direction, side.precision, side.layout, side.regime]
+        assert configs is not None and configs.count(side.config) == 1
+        if side.problem is not None:
+            assert suite.problems[name].problem(name) == side.problem
+    assert {axes.workload == "conv" for axes in suite.cells if axes.problem} == {True}
+    assert suite.problems.keys() == {side.problem.name for side in sides if side.problem}
+
+
+def test_a_case_without_a_candidate_has_one_side_and_one_with_no_torch_name_is_a_model() -> None:
+    assert len(case(kind="bound").sides()) == 1 and len(case(kind="config").sides()) == 2
+    (model,) = case(operation="my.nets:Net", kind="bound").sides()
+    assert (model.workload, model.problem) == ("my.nets:Net", None)
+    assert case(operation="my.nets:Net").is_model and not case().is_model
+    (conv,) = case(kind="bound").sides()
+    assert conv.workload == "conv" and conv.problem and not conv.problem.transposed
+    assert case(kind="config", candidate="benchmark=true").contrast() == (
+        *("benchmark=false", "benchmark=true"),
+    )

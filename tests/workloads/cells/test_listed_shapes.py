@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from cudnn_sweep.cluster.strict_yaml import read_strict
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.expand import expand_cells
-from cudnn_sweep.workloads.cells.listed_shapes import Listed, read_rows
+from cudnn_sweep.workloads.cells.listed_shapes import Listed, ListedSpec, read_rows
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.records.row import ListedShape
 from tests.conftest import ROOT
 from tests.workloads.made_up_cells import MODEL
@@ -107,3 +109,110 @@ def test_a_file_has_a_header_and_so_many_shapes(
         return
     with pytest.raises(ValueError, match=f"found {found} shapes below the header; allowed: 1 to 3"):
         read_rows(tmp_path, "shapes.csv")
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        ("batch\n7\n", [{"batch": 7, "count": 1}]),
+        ("# of March\n\nbatch , count\n 7 , 2\n", [{"batch": 7, "count": 2}]),
+        ("count,length\n3,2147483647\n", [{"count": 3, "length": 2**31 - 1}]),
+        ("width,height\n1,2\n", [{"width": 1, "height": 2, "count": 1}]),
+        (
+            "batch,depth,height,width\n1,2,3,4\n",
+            [{"batch": 1, "depth": 2, "height": 3, "width": 4, "count": 1}],
+        ),
+        ("count\n5\n", "shapes.csv:1: found the columns count; allowed: batch and/or"),
+        ("batch,batch\n1,1\n", "found the columns batch,batch;"),
+        ("height\n1\n", "found the columns height;"),
+        ("length,width\n1,1\n", "found the columns length,width;"),
+        ("batch,channels\n1,1\n", "found the columns batch,channels;"),
+        ("# one\nbatch\n1,2\n", "shapes.csv:3: found 2 values, wanted 1: batch"),
+        ("batch,length\n1\n", "shapes.csv:2: found 1 values, wanted 2: batch,length"),
+        ("batch\n0\n", "batch: found '0', wanted a whole number of 1 or more"),
+        ("batch\n2147483648\n", "found '2147483648', wanted a whole number"),
+        ("batch\n1.5\n", "found '1.5', wanted"),
+        ("batch\n-1\n", "found '-1', wanted"),
+        ("batch\n\u0663\n", "found '\u0663', wanted"),
+        (f"batch\n{'9' * 50}\n", f"found '{'9' * 40}', wanted"),
+        ("batch\n", "found 0 shapes below the header; allowed: 1 to 10,000"),
+        ("# nothing\n", "found 0 shapes below the header"),
+    ],
+)
+def test_a_table_has_known_columns_and_a_whole_number_in_each(
+    tmp_path: Path, table: str, rows: list[dict[str, int]] | str
+) -> None:
+    (tmp_path / "shapes.csv").write_text(table, encoding="utf-8")
+    if isinstance(rows, list):
+        assert list(read_rows(tmp_path, "shapes.csv")) == rows
+        return
+    with pytest.raises(ValueError, match=re.escape(rows)):
+        read_rows(tmp_path, "shapes.csv")
+
+
+def test_a_file_that_is_missing_a_folder_or_no_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="found no file .*none.csv"):
+        read_rows(tmp_path, "none.csv")
+    with pytest.raises(ValueError, match="cannot be read: Is a directory"):
+        read_rows(tmp_path.parent, tmp_path.name)
+    (tmp_path / "a.csv").write_bytes(b"batch\n\xff\n")
+    with pytest.raises(ValueError, match="found bytes that are no UTF-8 text"):
+        read_rows(tmp_path, "a.csv")
+
+
+def listed(**keys: object) -> ListedSpec:
+    rows = keys.pop("rows", [{"height": 4, "width": 6, "count": 2}])
+    return ListedSpec.model_validate({"file": "a.csv", "rows": rows, **keys})
+
+
+def test_a_files_shapes_replace_the_sizes_that_it_names() -> None:
+    spec = listed(
+        rows=[{"width": 6, "height": 4, "count": 2}, {"height": 4, "width": 6, "count": 3}]
+    )
+    assert (spec.name, spec.varies, spec.draws, spec.seed) == ("listed a.csv", {"space"}, 100, 0)
+    rule = spec.rule((2, 3, 8, 9))
+    assert [(each.shape, each.count) for each in rule.shapes] == [([2, 3, 4, 6], 5)]
+    assert rule.parameters() == {"draws": 100.0, "seed": 0.0}
+    assert rule.period(()) == ((2, 3, 4, 6),) * 5
+    both = listed(rows=[{"batch": 7, "length": 5, "count": 1}])
+    assert both.varies == {"batch", "space"}
+    assert both.rule((2, 16)).shapes[0].shape == [7, 5]
+    assert listed(rows=[{"batch": 7, "count": 1}]).varies == {"batch"}
+    with pytest.raises(
+        WorkloadError,
+        match="a.csv has the sizes width,height; the input 2x3x4x5x6 has depth,height,width",
+    ):
+        spec.rule((2, 3, 4, 5, 6))
+
+
+@pytest.mark.parametrize(
+    ("keys", "valid"),
+    [
+        ({"draws": 1}, True),
+        ({"draws": 10_000}, True),
+        ({"draws": 0}, False),
+        ({"draws": 10_001}, False),
+        ({"file": "a"}, True),
+        ({"file": ""}, False),
+        ({"file": 5}, False),
+        ({"seed": -1}, True),
+    ],
+)
+def test_draws_are_one_to_ten_thousand(keys: dict[str, object], valid: bool) -> None:
+    if valid:
+        assert listed(**keys)
+        return
+    with pytest.raises(ValidationError):
+        listed(**keys)
+
+
+def test_a_suites_file_may_not_bring_its_rows() -> None:
+    given = {"file": "a.csv", "rows": []}
+    with pytest.raises(ValidationError, match="found `rows`, allowed: file, draws, seed"):
+        ListedSpec.model_validate(given, context={"folder": "."})
+
+
+@pytest.mark.parametrize("given", ["shapes.csv", 5, None, ["a.csv"], {"file": 5}, {"draws": 5}])
+def test_what_names_no_file_is_refused_by_the_schema(given: object) -> None:
+    with pytest.raises(ValidationError):
+        ListedSpec.model_validate(given)
