@@ -150,3 +150,21 @@ def test_numbers_name_gpus_only_where_all_are_of_one_model(
         for number, name in enumerate(names)
     ]
     assert [gpu.uuid for gpu in may_be_seen(visible, listed)] == seen
+
+
+@pytest.mark.parametrize(
+    ("visible", "seen"),
+    [
+        (None, ["MIG-a1", "MIG-a2", "MIG-b1", "GPU-cc"]),
+        ("GPU-aa,GPU-cc", ["MIG-a1", "MIG-a2", "GPU-cc"]),
+        ("GPU-cc, MIG-b1", ["MIG-b1", "GPU-cc"]),
+        ("GPU-c", ["GPU-cc"]),
+        ("2", ["MIG-a1", "MIG-a2", "MIG-b1", "GPU-cc"]),
+        ("none", []),
+        ("", []),
+    ],
+)
+def test_what_a_process_may_see_is_named_by_one_of_its_entries(
+    visible: str | None, seen: list[str]
+) -> None:
+    assert [gpu.uuid for gpu in may_be_seen(visible, listed_gpus())] == seen

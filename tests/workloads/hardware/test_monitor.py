@@ -1,5 +1,6 @@
 """What is read of a GPU beside a measurement, and what is made of it."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -108,3 +109,44 @@ def test_a_gpu_is_read_without_its_user() -> None:
         "assert monitor.energy_mj() > 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "clocks", "reasons", "others"),
+    [
+        ("fake_calm", [1980, 1965, 1980], (), 0),
+        ("fake_shared", [1980, 1980, 1980], (), 1),
+        ("fake_throttled", [1980, 1980, 1980], ("hw_thermal_slowdown",), 0),
+        ("fake_power_capped", [1755, 1740, 1755], ("sw_power_cap",), 0),
+        ("fake_unsettled", [1980, 1200, 1980], (), 0),
+        ("fake_slice", [None, None, None], None, 0),
+    ],
+)
+def test_a_made_up_monitor_repeats_its_readings(
+    kind: Any, clocks: list[int | None], reasons: tuple[str, ...] | None, others: int
+) -> None:
+    monitor = open_monitor(kind, None)
+    assert monitor is not None and monitor.source == kind
+    readings = [monitor.read() for _ in range(3)]
+    assert [reading.sm_clock_mhz for reading in readings] == clocks
+    is_whole = kind != "fake_slice"
+    for reading in readings:
+        assert (reading.throttle_reasons, reading.other_processes) == (reasons, others)
+        assert (reading.memory_clock_mhz, reading.temperature_c) == (
+            (2619, 45) if is_whole else (None, None)
+        )
+    assert (monitor.energy_mj() is not None) == is_whole
+
+
+def test_a_slice_has_no_clock_of_its_own_and_the_calling_process_is_always_ours(
+    nvml: dict[str, Any],
+) -> None:
+    whole, part = NvmlMonitor(NvmlGpu("GPU-cc")), NvmlMonitor(NvmlGpu("MIG-a1"))
+    assert (whole.max_sm_clock_mhz, part.max_sm_clock_mhz) == (1410, None)
+    assert part.read() == GpuReading(other_processes=1) and part.energy_mj() is None
+    here = os.getpid()
+    running = [SimpleNamespace(pid=pid) for pid in (here, SPARE, THEIRS, 98)]
+    nvml["DeviceGetComputeRunningProcesses"] = lambda _: running
+    assert whole.read().other_processes == 3
+    whole.know([SPARE])
+    assert whole.read().other_processes == 2
