@@ -2,12 +2,15 @@
 
 from itertools import islice
 from statistics import median
+from typing import Any
 
 import pytest
 
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_regime import make_regime, regime_types
 from cudnn_sweep.workloads.problem import Shape
+from cudnn_sweep.workloads.regimes import fresh as fresh_sizes
+from cudnn_sweep.workloads.regimes import lengths as lengths_drawn
 
 BASE = (8, 3, 96, 128)
 LARGE = (8, 3, 640, 1280)  # every regime has room with its defaults
@@ -105,3 +108,167 @@ def test_a_single_multiple_is_no_loop_of_fresh_sizes() -> None:
     assert sorted(fresh.period((1, 1, 128)) or ()) == [(1, 1, 64), (1, 1, 128)]
     with pytest.raises(WorkloadError, match="that are multiples of 64: found 1"):
         fresh.period((1, 1, 64))
+
+
+USUAL: dict[str, dict[str, float]] = {
+    "fixed": {},
+    "cycle": {"sizes": 4, "step": 16},
+    "multi_scale": {"sizes": 10, "step": 32, "hold": 10, "seed": 0},
+    "last_partial_batch": {"full_batches": 7, "last": 0.5},
+    "train_and_eval": {"train_steps": 20, "eval_steps": 5, "eval_batch": 2.0},
+    "fresh": {"smallest": 0.5, "seed": 0},
+    "lengths": {
+        "median": 0.2,
+        "spread": 0.8,
+        "shortest": 0.05,
+        "buckets": 0,
+        "draws": 100,
+        "seed": 0,
+    },
+}
+
+
+def test_usual_parameters_are_those_of_stored_cells() -> None:
+    assert {name: make_regime(name, {}).parameters() for name in regime_types()} == USUAL
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "allowed", "refused"),
+    [
+        *((name, "multiple", [1, 64], [0]) for name in ("cycle", "fresh", "lengths")),
+        ("cycle", "sizes", [2], [1]),
+        ("cycle", "step", [1], [0]),
+        ("multi_scale", "sizes", [2], [1]),
+        ("multi_scale", "step", [1], [0]),
+        ("multi_scale", "hold", [1], [0]),
+        ("last_partial_batch", "full_batches", [1, 10_000], [0, 10_001]),
+        ("last_partial_batch", "last", [0.001, 0.999], [0, 1]),
+        ("train_and_eval", "train_steps", [1, 10_000], [0, 10_001]),
+        ("train_and_eval", "eval_steps", [1, 10_000], [0, 10_001]),
+        ("train_and_eval", "eval_batch", [0.001], [0]),
+        ("fresh", "smallest", [0.001, 0.999], [0, 1]),
+        ("lengths", "median", [0.051, 0.999], [0, 0.05, 1]),
+        ("lengths", "spread", [0.001], [0]),
+        ("lengths", "shortest", [0, 0.199], [-0.001, 0.2]),
+        ("lengths", "buckets", [0, 1], [-1]),
+        ("lengths", "draws", [2], [1]),
+    ],
+)
+def test_a_parameter_has_its_limits(
+    name: str, parameter: str, allowed: list[float], refused: list[float]
+) -> None:
+    for value in allowed:
+        assert make_regime(name, {parameter: value}).parameters().get(parameter, 1) == value
+    for value in refused:
+        with pytest.raises(WorkloadError, match=f"regime {name}.*{parameter}"):
+            make_regime(name, {parameter: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "base", "sizes"),
+    [
+        ("cycle", {"sizes": 2, "step": 31}, (1, 3, 40, 32), [(40, 32), (9, 1)]),
+        ("cycle", {"sizes": 2, "step": 32}, (1, 3, 40, 32), "2 sizes in steps of 32 do not fit below (40, 32)"),
+        ("cycle", {"sizes": 3, "step": 5, "multiple": 4}, (1, 3, 23), [(20,), (12,), (4,)]),
+        ("cycle", {"sizes": 3, "step": 5, "multiple": 4}, (1, 3, 19), "3 sizes in steps of 8 do not"),
+        ("cycle", {"sizes": 2, "multiple": 8}, (1, 3, 6), "2 sizes in steps of 16"),
+        ("cycle", {"sizes": 2, "step": 1, "multiple": 8}, (1, 3, 6), "2 sizes in steps of 8"),
+        ("cycle", {"sizes": 2, "step": 1, "multiple": 8}, (1, 3, 16), [(16,), (8,)]),
+        ("cycle", {}, (4, 3), "4 sizes in steps of 16 do not fit below ()"),
+        (
+            "multi_scale",
+            {"sizes": 3, "step": 8, "hold": 2},
+            (1, 3, 40, 64),
+            [(40, 64), (40, 64), (24, 48), (24, 48), (32, 56), (32, 56)],
+        ),
+        ("fresh", {}, (8, 3, 96, 128), [(72, 117), (50, 97), (80, 126), (73, 102)]),
+        ("fresh", {"seed": 1}, (1, 3, 2000), [(1137,), (1582,), (1867,), (1821,)]),
+        ("fresh", {"multiple": 32, "smallest": 0.4}, (1, 3, 100, 70), [(96, 64), (64, 64), (96, 32), (64, 32)]),
+        ("lengths", {}, (1, 3, 2000), [(345,), (411,), (700,), (370,), (1239,), (117,)]),
+        ("lengths", {"seed": 1}, (1, 16, 3, 2000), [(3, 650), (3, 395), (3, 1071)]),
+        ("lengths", {"buckets": 4}, (1, 3, 2000), [(500,), (500,), (1000,), (500,), (1500,)]),
+        ("lengths", {"buckets": 3, "multiple": 32}, (1, 3, 1000), [(352,), (352,), (672,), (352,)]),
+        ("lengths", {"multiple": 32}, (1, 3, 40_000), [(6912,), (8224,), (14016,), (7424,)]),
+    ],
+)  # fmt: skip
+def test_sizes_come_in_the_order_in_which_stored_results_had_them(
+    name: str, parameters: dict[str, float], base: Shape, sizes: list[Shape] | str
+) -> None:
+    rule = make_regime(name, parameters)
+    if isinstance(sizes, str):
+        with pytest.raises(WorkloadError) as found:
+            rule.period(base)
+        assert sizes in str(found.value)
+        return
+    shapes = list(islice(rule.stream(base), len(sizes)))
+    assert shapes == [(*base[:2], *size) for size in sizes]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "batch", "batches"),
+    [
+        ("last_partial_batch", {"full_batches": 1}, 2, [2, 1]),
+        ("last_partial_batch", {"full_batches": 1, "last": 0.1}, 3, [3, 1]),
+        ("last_partial_batch", {"full_batches": 2, "last": 0.7}, 10, [10, 10, 7]),
+        ("last_partial_batch", {}, 1, "last=0.5 makes a batch of 1 no smaller"),
+        ("last_partial_batch", {"last": 0.99}, 8, "last=0.99 makes a batch of 8 no smaller"),
+        ("train_and_eval", {"train_steps": 1, "eval_steps": 2}, 1, [1, 2, 2]),
+        ("train_and_eval", {"train_steps": 1, "eval_steps": 1, "eval_batch": 0.01}, 8, [8, 1]),
+        ("train_and_eval", {"eval_batch": 0.3}, 1, "eval_batch 0.3 keeps the batch at 1"),
+        ("train_and_eval", {"eval_batch": 1.01}, 8, "eval_batch 1.01 keeps the batch at 8"),
+    ],
+)
+def test_a_batch_of_another_size_is_at_least_one_and_really_another(
+    name: str, parameters: dict[str, float], batch: int, batches: list[int] | str
+) -> None:
+    rule = make_regime(name, parameters)
+    if isinstance(batches, str):
+        with pytest.raises(WorkloadError, match=batches):
+            rule.period((batch, 3, 8, 8))
+        return
+    assert rule.period((batch, 3, 8, 8)) == tuple((size, 3, 8, 8) for size in batches)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "longest", "lengths"),
+    [
+        ("fresh", {}, 10, range(5, 11)),
+        ("fresh", {"smallest": 0.01}, 10, range(1, 11)),
+        ("fresh", {"multiple": 4}, 21, [12, 16, 20]),
+        ("lengths", {}, 10, range(1, 11)),
+        ("lengths", {"shortest": 0.15}, 20, range(3, 21)),
+        ("lengths", {"multiple": 4}, 14, [4, 8, 12]),
+    ],
+)
+def test_an_open_loop_ends_after_each_size_has_come_once(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    parameters: dict[str, float],
+    longest: int,
+    lengths: Any,
+) -> None:
+    """Where three sizes count as enough."""
+    monkeypatch.setattr(fresh_sizes, "MIN_SIZES", 3)
+    monkeypatch.setattr(lengths_drawn, "LEAST_LENGTHS", 2)
+    rule = make_regime(name, parameters)
+    base = (2, 3, longest)
+    assert rule.period(base) is None
+    shapes = list(rule.stream(base))
+    assert sorted(shapes) == [(2, 3, length) for length in lengths]
+
+
+def test_a_name_of_no_rule_and_a_file_s_without_its_table_are_named() -> None:
+    with pytest.raises(
+        WorkloadError,
+        match="unknown regime 'cycles' .did you mean cycle..; allowed: FILE.py:NAME, ",
+    ):
+        make_regime("cycles", {})
+    with pytest.raises(WorkloadError, match="regime fixed: unknown parameter 'by'; allowed: none"):
+        make_regime("fixed", {"by": 1})
+    with pytest.raises(
+        WorkloadError, match="regime cycle: unknown parameter 'by'; allowed: multiple, si"
+    ):
+        make_regime("cycle", {"by": 1})
+    for wrong, fault in ((1.5, "a whole number, found 1.5"), (float("inf"), "finite, found inf")):
+        with pytest.raises(WorkloadError, match=f"regime cycle: sizes must be {fault}"):
+            make_regime("cycle", {"sizes": wrong})
