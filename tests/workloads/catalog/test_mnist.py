@@ -45,3 +45,23 @@ def test_accuracy_is_the_share_of_the_held_back_digits_that_training_gets_right(
 
 def build(precision: str = "fp32") -> TimedStep:
     return mnist.step(plain_context("training", precision=precision))
+
+
+def test_a_step_learns_and_its_accuracy_is_a_share_of_297_held_digits() -> None:
+    torch.manual_seed(1)
+    step = build()
+    assert step.accuracy is not None and step.examine is not None
+    before = 297 * step.accuracy()
+    assert before == pytest.approx(round(before)) and 0 < before < 100, "a tenth by guessing"
+    batch = step.prepare((100, 1, 28, 28))
+    found = step.examine(batch)
+    names = [f"{n}.{part}" for n in (0, 3, 7) for part in ("weight", "bias")]
+    assert list(found) == ["loss", *(f"{name}.grad" for name in names)]
+    assert all(value.any() for value in found.values())
+    assert found["loss"].item() == step.run(batch).item(), "examining changes no weight"
+    assert step.run(batch) < found["loss"], "a step does"
+    images, _ = load_digits()
+    assert images.shape == (1797, 1, 28, 28) and (float(images.min()), float(images.max())) == (
+        0,
+        1,
+    )

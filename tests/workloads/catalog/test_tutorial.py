@@ -74,3 +74,15 @@ def test_trial_has_the_clock_of_its_script_and_others_have_none(measured: Measur
     assert list(found.own_times_ms) == ["benchmark_true", "benchmark_false"]
     assert 0 < sum(found.own_times_ms.values()) <= found.cold[0].first_ms
     assert measured(one_cell("conv")).own_times_ms is None
+
+
+def test_the_convolution_is_that_of_the_tutorials() -> None:
+    """Conv2d(3, 64, 3, 1, 1), without a bias."""
+    step = built("tutorial_true_first")
+    assert step.examine is not None
+    black = torch.zeros(2, 3, 9, 8)
+    assert step.examine(black)["output"].shape == (2, 64, 9, 8)
+    assert not step.examine(black)["output"].any(), "no bias"
+    black[:, :, 4, 4] = 1
+    reached = step.examine(black)["output"].any(1).any(0).nonzero()
+    assert {*map(tuple, reached.tolist())} == {(y, x) for y in (3, 4, 5) for x in (3, 4, 5)}

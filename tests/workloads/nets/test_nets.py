@@ -1,6 +1,7 @@
 """The networks of our own, and one of a package."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -118,3 +119,78 @@ def test_a_network_stays_the_one_that_stored_results_are_of(
         net(*(torch.zeros(shape) for shape in inputs))
     assert sum(weight.numel() for weight in net.parameters()) == weights
     assert found == multiplications
+
+
+def waves(shape: Shape, step: float) -> torch.Tensor:
+    """Numbers between -1 and 1 that any machine makes alike."""
+    numbers = torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64)
+    return torch.sin(step * numbers).reshape(shape)
+
+
+def digest(net: nn.Module, shape: Shape, *more: torch.Tensor) -> list[float]:
+    """A sum over each output of a network whose weights and images are waves."""
+    net = net.double().eval()
+    with torch.no_grad():
+        for number, weight in enumerate(net.parameters()):
+            fan_in = weight[0].numel()
+            weight.copy_(waves(tuple(weight.shape), 0.7 + 0.1 * number) / fan_in**0.5)
+        made = net(waves(shape, 0.3), *more)
+    parts = made if isinstance(made, tuple) else (made,)
+    return [float((part * waves(tuple(part.shape), 0.9)).sum()) for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "more", "digests"),
+    [
+        (partial(UNet, width=2), (1, 1, 16, 32), [], [-0.9755663168]),
+        (
+            partial(Darknet53, width=2),
+            (1, 3, 32, 32),
+            [],
+            [1.8247477426717236, 2.8865361817287516, 1.4844979500123237],
+        ),
+        (partial(DiffusionUNet, width=8, levels=(1, 2)), (1, 3, 4, 8), [3.0], [-2.9255195818]),
+        (partial(WaveNet, classes=3, width=2, layers=3, cycles=2), (1, 3, 9), [], [0.8766320827]),
+        (partial(VideoDecoder, latents=2, width=2, depth=1), (1, 2, 2, 2, 1), [], [-22.7497470517]),
+    ],
+    ids=["unet", "darknet", "diffusion", "wavenet", "video"],
+)
+def test_a_network_computes_what_it_did_when_results_were_stored(
+    make: Callable[[], nn.Module], shape: Shape, more: list[float], digests: list[float]
+) -> None:
+    times = [torch.tensor([number]) for number in more]
+    assert digest(make(), shape, *times) == pytest.approx(digests, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "first"),
+    [
+        (partial(WaveNet, classes=3, width=8, layers=3, cycles=2), (1, 3, 9), (5, 5)),
+        (partial(VideoDecoder, latents=2, width=2, depth=1), (1, 2, 3, 1, 1), (2, 8)),
+    ],
+    ids=["wavenet", "video"],
+)
+def test_nothing_that_comes_later_changes_what_was_made_before(
+    make: Callable[[], nn.Module], shape: Shape, first: tuple[int, int]
+) -> None:
+    """`first`: the place in the input that changes, and the first in the output that may."""
+    changed, made = first
+    torch.manual_seed(1)
+    net = make()
+    inputs = torch.randn(shape)
+    later = inputs.clone()
+    later[:, :, changed:] += 1
+    with torch.no_grad():
+        for layer in net.modules():  # a norm over all frames sees the later ones
+            if isinstance(layer, nn.GroupNorm):
+                setattr(layer, "forward", lambda images: images)  # noqa: B010  # a method, to mypy
+        before, after = net(inputs), net(later)
+    torch.testing.assert_close(before[:, :, :made], after[:, :, :made])
+    assert not before[:, :, made].equal(after[:, :, made])
+
+
+@pytest.mark.parametrize(("samples", "features"), [(400, 1), (719, 1), (720, 2), (16_000, 49)])
+def test_a_second_of_speech_has_a_feature_for_each_20_ms(samples: int, features: int) -> None:
+    """Each is computed from 400 samples, the next from 320 samples later."""
+    with torch.device("meta"):
+        assert SpeechFeatures(width=8)(torch.zeros(1, 1, samples)).shape == (1, 8, features)
