@@ -1,6 +1,6 @@
 """Training and inference of models by import path."""
 
-from itertools import product
+from itertools import pairwise, product
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.user_code import import_named
@@ -174,3 +175,79 @@ def test_a_model_of_lazy_modules_runs_as_one_that_names_its_sizes(
         found[name] = {key: values.shape for key, values in step.examine(inputs).items()}
         assert direction == "inference" or losses[2] < losses[0]
     assert found["Lazy"] == found["Eager"]
+
+
+@pytest.mark.parametrize(("overflows", "scales"), [(3, 4), (100, 17)])
+def test_examining_halves_the_scale_until_gradients_are_finite_or_it_is_one(
+    overflows: int, scales: int
+) -> None:
+    """A GradScaler begins at 2 to the power of 16."""
+    step = build(here("Plain"), context(precision="amp_fp16"))
+    inputs = step.prepare(IMAGES)
+    calls: list[float] = []
+    grad = torch.autograd.grad
+
+    def overflow(loss: torch.Tensor, weights: Any, **more: Any) -> Any:
+        calls.append(float(loss.detach()))
+        infinite = len(calls) <= overflows
+        found = grad(loss, weights, **more)
+        return [g / 0 if infinite else g for g in found]
+
+    assert step.examine is not None
+    with patch.object(torch.autograd, "grad", overflow):
+        found = step.examine(inputs)
+    assert len(calls) == scales
+    halves = [before / after for before, after in pairwise(calls)]
+    assert halves == pytest.approx([2.0] * (scales - 1))
+    assert all(bool(g.isfinite().all()) for g in found.values()) == (overflows == 3)
+
+
+def test_a_step_of_the_users_own_trains_alone_and_what_is_no_model_is_named() -> None:
+    step = find_workload(here("each_distance"))
+    assert step.directions == ("training",) and step.is_model and not step.recomputes
+    ran = step.step(context()).run(torch.tensor([2.0, 3.0]))
+    assert ran.tolist() == [4.0, 9.0]
+    for name, kind in (("number", "a int"), ("Detected", "a class")):
+        with pytest.raises(WorkloadError, match=f"{name} is {kind}; allowed: a workload, made by"):
+            find_workload(here(name))
+    with pytest.raises(WorkloadError, match="no_model returned a str; allowed: a torch.nn.Module"):
+        build(here("no_model"), context())
+    with pytest.raises(WorkloadError, match="made is a module, so takes no arguments, found width"):
+        build(here("made"), context(arguments={"width": 3}))
+    with pytest.raises(WorkloadError, match="small: missing a required argument: 'width'; allowed"):
+        build(here("small"), context(arguments={"wide": 3}))
+
+
+def test_a_frozen_model_only_infers_and_one_without_weights_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "frozen.py"
+    file.write_text(
+        "from torch import nn\nfrozen = nn.Conv2d(3, 4, 3).requires_grad_(False)\n"
+        "half = nn.Sequential(nn.Conv2d(3, 4, 1).requires_grad_(False), nn.Conv2d(4, 2, 1))\nnone = nn.ReLU()\n"
+    )
+    for name in ("frozen", "none"):
+        with pytest.raises(
+            WorkloadError, match=f"{name} has nothing to train; allowed: `direction"
+        ):
+            build(f"{file}:{name}", context())
+    assert build(f"{file}:frozen", context("inference")).has_parameters
+    assert not build(f"{file}:none", context("inference")).has_parameters
+    found = examined(build(f"{file}:half", context()))
+    assert found.keys() == {"loss", "1.weight.grad", "1.bias.grad"}
+
+
+def test_an_examined_pass_is_one_of_training_without_dropout() -> None:
+    step = build(here("Small"), context())
+    inputs = step.prepare(IMAGES)
+    training: dict[str, bool] = {}
+
+    def note(module: torch.nn.Module, _: object) -> None:
+        training[type(module).__name__] = module.training
+
+    assert step.examine is not None
+    found = []
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(note)
+    for run in (step.examine, step.run):
+        run(inputs)
+        found.append((training["BatchNorm2d"], training["Dropout"]))
+    hook.remove()
+    assert found == [(True, False), (True, True)]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cudnn_sweep.workloads.models.inputs import TensorSpec
+from cudnn_sweep.workloads.models.inputs import INPUTS, TensorSpec, _tensors
 
 
 def fault(**columns: Any) -> str | None:
@@ -50,3 +50,39 @@ def test_a_tensor_is_made_of_what_its_type_holds(columns: dict[str, Any]) -> Non
 )
 def test_other_numbers_are_refused(columns: dict[str, Any], told: str) -> None:
     assert fault(**columns) == told
+
+
+@pytest.mark.parametrize(("key", "value"), [("shape", [1]), ("below", 1)])
+def test_sizes_and_bounds_are_of_31_bits(key: str, value: Any) -> None:
+    usual: dict[str, Any] = {"shape": [4], "dtype": "int64", "below": 9}
+
+    def made(number: int) -> TensorSpec:
+        return TensorSpec(**usual | {key: [number] if key == "shape" else number})
+
+    for allowed in (1, 2**31 - 1):
+        assert made(allowed)
+    for refused in (0, 2**31):
+        with pytest.raises(ValidationError):
+            made(refused)
+
+
+@pytest.mark.parametrize(
+    ("given", "tensors"),
+    [
+        ([{"shape": ["batch"]}], 1),
+        ([{"ids": {"shape": [1]}, "mask": {"shape": [1]}}, {"shape": [2]}], 3),
+        ({"ids": {"shape": [1]}}, 1),
+        ([{"shape": [1], "value": 0}], 1),
+        ([{}], None),
+        ([{"shape": {"shape": [1]}, "dtype": "int64"}], None),
+        ([{"ids": {"sizes": [1]}}], None),
+        ({"ids": {"more": {"shape": [1]}}}, None),
+        ([], 0),
+    ],
+)
+def test_an_argument_is_a_tensor_or_a_mapping_of_tensors(given: Any, tensors: int | None) -> None:
+    if tensors is None:
+        with pytest.raises(ValidationError):
+            INPUTS.validate_python(given)
+        return
+    assert len([*_tensors(INPUTS.validate_python(given))]) == tensors  # type: ignore[arg-type]

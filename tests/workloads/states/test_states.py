@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_state import make_state, state_types
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -162,3 +163,31 @@ def test_gpu_misaligned_convolution_computes_the_same() -> None:
             assert inputs.data_ptr() % 16 == (0 if state == "plain" else 2)
             outputs.append(step.examine(inputs)["output"].float())
         torch.testing.assert_close(*outputs, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("state", "parameter", "usual", "allowed", "refused"),
+    [
+        ("misaligned", "offset", 1, [1, 3], [0, 4]),
+        ("little_memory", "free_mib", 1024, [1], [0]),
+        ("benchmark_later", "calls", 1, [1, 9], [0]),
+    ],
+)
+def test_a_states_number_has_its_limits(
+    state: str, parameter: str, usual: int, allowed: list[int], refused: list[int]
+) -> None:
+    assert make_state(state, {}).parameters() == {parameter: usual}
+    for number in allowed:
+        assert make_state(state, {parameter: number}).parameters() == {parameter: number}
+    for number in refused:
+        with pytest.raises(WorkloadError, match=f"state {state}: {parameter} must be at"):
+            make_state(state, {parameter: number})
+
+
+def test_states_are_known_by_their_names() -> None:
+    plain = {"plain", "checkpoint", "misaligned", "little_memory"}
+    assert plain < set(state_types())
+    assert [name for name in sorted(plain) if state_types()[name].recomputes] == ["checkpoint"]
+    assert [name for name in sorted(plain) if state_types()[name].alone] == ["little_memory"]
+    with pytest.raises(WorkloadError, match="unknown state 'plan' .did you mean plain"):
+        make_state("plan", {})

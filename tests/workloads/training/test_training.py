@@ -1,5 +1,7 @@
 """Losses and optimisers, by name and of a user's own: what they take, and that training brings losses down."""
 
+import functools
+import math
 from functools import partial
 from typing import Any
 
@@ -7,10 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
 from cudnn_sweep.workloads.measuring.device_time import capture, check_capturable
 from cudnn_sweep.workloads.precision import PRECISIONS
-from cudnn_sweep.workloads.training.choice import OPTIMISERS
+from cudnn_sweep.workloads.training.choice import OPTIMISERS, ModelChoice, make_optimiser
 from cudnn_sweep.workloads.training.loss import floating_tensors, make_loss
 from tests.workloads.made_up_cells import plain_context
 from tests.workloads.made_up_models import IMAGES, Detected, build, context, here, losses
@@ -105,3 +108,74 @@ def test_losses_are_scaled_under_float16_autocast_alone(monkeypatch: pytest.Monk
         build(here("Plain"), context(precision=precision))
         find_workload("mnist").step(plain_context("training", precision=precision))
     assert scaled == [False, False, False, False, True, True]
+
+
+def test_a_loss_of_the_users_own_is_one_number_and_an_unknown_name_is_answered() -> None:
+    for name, fault in (
+        ("each_distance", r"returned a Tensor of shape \(2,\); allowed: a scalar tensor"),
+        ("no_loss", "returned a NoneType; allowed: a scalar tensor"),
+    ):
+        loss = make_loss(here(name))
+        with pytest.raises(WorkloadError, match=fault):
+            loss(torch.ones(2))
+    with pytest.raises(WorkloadError, match="number is a int; allowed: a function"):
+        make_loss(here("number"))
+    assert float(make_loss(here("distance_from_one"))(torch.ones(2))) == 0.0
+    with pytest.raises(WorkloadError, match="unknown loss 'mean'.*allowed: FILE.py:NAME, MODULE:N"):
+        ModelChoice(loss="mean")
+    assert ModelChoice(loss="own.py:loss").loss == "own.py:loss", "a plan imports no code"
+
+
+@pytest.mark.parametrize(
+    ("shape", "fault"),
+    [
+        ((4,), r"takes an output of shape \(N, classes\) or .*, found \(4,\)"),
+        ((), r"found \(\)"),
+        ((4, 5), None),
+        ((4, 5, 2), None),
+    ],
+)
+def test_cross_entropy_takes_scores_of_classes(shape: tuple[int, ...], fault: str | None) -> None:
+    scores, loss = torch.zeros(shape), make_loss("cross_entropy")
+    if fault is None:
+        assert float(loss(scores)) == pytest.approx(math.log(5))
+        return
+    with pytest.raises(WorkloadError, match=fault):
+        loss(scores)
+    with pytest.raises(
+        WorkloadError, match="takes floating-point tensors, the model returned a li"
+    ):
+        loss([torch.arange(3)])
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "device", "numbers"),
+    [
+        ("adam", "cpu", {"betas": (0.9, 0.999), "capturable": False, "weight_decay": 0.0}),
+        ("adam", "cuda", {"betas": (0.9, 0.999), "capturable": True}),
+        ("adamw", "cpu", {"weight_decay": 0.01}),
+        ("sgd", "cuda", {"lr": 0.01, "momentum": 0.9}),
+    ],
+)
+def test_an_optimiser_is_capturable_on_a_gpu_alone(
+    monkeypatch: pytest.MonkeyPatch, optimiser: str, device: str, numbers: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {}
+    name = type(make_optimiser(optimiser, {})).__name__
+    kind = getattr(torch.optim, name)
+
+    @functools.wraps(kind)
+    def made(weights: Any, **keywords: Any) -> Any:
+        given.update(keywords)
+
+    monkeypatch.setattr(torch.optim, name, made)
+    make_optimiser(optimiser, {}).make([], torch.device(device))
+    assert {key: given[key] for key in numbers} == numbers
+    assert ("capturable" in given) == (optimiser != "sgd")
+
+
+def test_a_loss_of_the_models_own_is_taken_as_it_is() -> None:
+    loss = torch.tensor(2.0)
+    assert make_loss("own")({"loss": loss}) is loss and make_loss("own")((loss, 1)) is loss
+    with pytest.raises(WorkloadError, match="loss own takes a loss .* which returned a dict"):
+        make_loss("own")({"loss": torch.ones(2)})
