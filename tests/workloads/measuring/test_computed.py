@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from hashlib import blake2b
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +13,13 @@ import torch
 from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.measuring.computed import (
     REFERENCE_FLOPS,
+    _errors,
     _hash_on_device,
+    _reference,
     compute,
     fingerprint,
 )
+from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import PRECISIONS
 from cudnn_sweep.workloads.problem import Shape, load_problems
 from cudnn_sweep.workloads.records.measured import Computed
@@ -180,3 +184,70 @@ def test_hash_on_a_device_depends_on_bits_and_places_and_leaves_them_alone(
     assert _hash_on_device(bits) != whole
     monkeypatch.setattr("cudnn_sweep.workloads.measuring.computed.CHUNK", 64)
     assert _hash_on_device(before) == whole
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "printed"),
+    [
+        ([1, 2, 3, 4, 5], torch.int64, "2afc73214f6f1aa7"),
+        ([0], torch.int32, "0000000000000000"),
+        ([-7, 9], torch.int16, "4dd113d79c8c4cd4"),
+    ],
+)
+def test_a_devices_hash_is_the_one_that_stored_rows_have(
+    values: list[int], dtype: torch.dtype, printed: str
+) -> None:
+    assert _hash_on_device(torch.tensor(values, dtype=dtype)) == printed
+
+
+@pytest.mark.parametrize(
+    ("device", "flops", "note"),
+    [
+        ("cpu", 10**10, "RuntimeError: out of memory"),
+        ("cpu", 10**10 + 1, "1e+10 operations are more than 1e+10: too slow in float64"),
+        ("cuda", 4 * 10**12, "RuntimeError: out of memory"),
+        ("cuda", 4 * 10**12 + 1, "4e+12 operations are more than 4e+12: too slow in float64"),
+    ],
+)
+def test_a_reference_has_a_limit_on_each_device_and_an_error_is_its_note(
+    device: str, flops: int, note: str
+) -> None:
+    class Failing:
+        def step(self, context: Context) -> TimedStep:
+            assert context.reference and not torch.backends.cudnn.enabled
+            raise RuntimeError("out of memory\nin many lines")
+
+    context = plain_context("forward", device=Device(torch=torch.device(device)))
+    workload: Any = Failing()
+    assert _reference(workload, context, SMALL, 1, flops) == ({}, note)
+    assert torch.backends.cudnn.enabled
+
+
+@pytest.mark.parametrize(
+    ("result", "exact", "typical", "errors"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 1.0, (0.0, 0.0)),
+        ([3.0, 4.0], [3.0, 5.0], 1.0, (1 / 34**0.5, 1 / 5)),
+        ([0.0, 0.0], [3.0, -4.0], 1.0, (1.0, 1.0)),
+        ([1e-6, 0.0], [0.0, 0.0], 2.0, (1e-6 / 2**0.5 / 2, 1e-6 / 2)),
+        ([1.0, 0.0], [0.0, 0.0], 0.0, (math.inf, math.inf)),
+        ([2e-9, 0.0], [1e-9, 0.0], 1.0, (1e-9 / 2**0.5, 1e-9)),
+        ([4e-9, 0.0], [2e-9, 0.0], 1.0, (1.0, 1.0)),
+    ],
+)
+def test_errors_are_shares_of_the_results_own_size_or_of_the_typical_one(
+    result: list[float], exact: list[float], typical: float, errors: tuple[float, float]
+) -> None:
+    found = _errors(torch.tensor(result).double(), torch.tensor(exact).double(), typical)
+    assert found == pytest.approx(errors, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kind", ["uint8", "bool", "int16", "bfloat16", "int32", "float32", "float64"]
+)
+def test_numbers_of_any_size_are_hashed_by_their_bytes(kind: str) -> None:
+    values = torch.tensor([1, 0, 1, 1]).to(getattr(torch, kind))
+    assert (
+        fingerprint(values)
+        == blake2b(values.view(torch.uint8).numpy().tobytes(), digest_size=8).hexdigest()
+    )

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -41,6 +43,7 @@ from cudnn_sweep.workloads.measuring.device_time import (
     time_profiled,
 )
 from cudnn_sweep.workloads.measuring.log_pass import _calls
+from cudnn_sweep.workloads.measuring.sampling import Sampled
 from cudnn_sweep.workloads.measuring.steady import GROUP_S, capture_loop
 from cudnn_sweep.workloads.measuring.steady_in_turns import SteadyInTurns
 from cudnn_sweep.workloads.measuring.step_watch import StepWatch
@@ -539,3 +542,111 @@ def test_a_full_disk_is_named_with_the_compilers_cache(
 ) -> None:
     with pytest.raises(Exception, match=match), compile_watch().naming_a_full_disk(cache):
         raise OSError(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (None, None, ""),
+        (RuntimeError("no graph\nin lines"), CannotCapture, "^no graph$"),
+        (RuntimeError(), CannotCapture, "^RuntimeError$"),
+        (ValueError("the step's own"), ValueError, "^the step's own$"),
+        (CannotCapture("waits"), CannotCapture, "^waits$"),
+    ],
+)
+@pytest.mark.parametrize("has_left", [False, True])
+def test_a_failed_capture_gives_back_the_generator_and_the_pool(
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception | None,
+    kind: type[Exception] | None,
+    text: str,
+    has_left: bool,
+) -> None:
+    done: list[Any] = []
+
+    def end(*given: Any) -> None:
+        done.append(given)
+        if has_left:
+            raise RuntimeError("the allocator has left the pool")
+
+    generator = SimpleNamespace(clone_state=lambda: "before", graphsafe_set_state=done.append)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "default_generators", [None, generator])
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", end, raising=False)
+    fails = pytest.raises(kind, match=text) if kind else nullcontext()
+    with fails, device_time._surviving_failure((3, 4)):
+        if error:
+            raise error
+    assert done == (["before", (1, (3, 4))] if error else [])
+
+
+@pytest.mark.parametrize(
+    ("is_cuda", "budget_s", "captured", "timed"),
+    [
+        (True, 0.5, True, True),
+        (True, 0.5, False, False),
+        (True, 0.0, True, False),
+        (False, 0.5, True, False),
+    ],
+)
+def test_a_closed_loop_alone_is_replayed_where_a_graph_holds_it(
+    monkeypatch: pytest.MonkeyPatch, is_cuda: bool, budget_s: float, captured: bool, timed: bool
+) -> None:
+    wall = Sampled(samples_ms=[3.0, 3.0], iterations=20, stop="budget")
+    device = Sampled(samples_ms=[2.0, 2.0], iterations=40, stop="precision")
+    replays = SimpleNamespace(source="graph") if captured else None
+    asked: list[Any] = []
+
+    def capture(*given: Any) -> Any:
+        asked.append(given)
+        return replays
+
+    monkeypatch.setattr(
+        steady, "warm_up", lambda *_: SimpleNamespace(round_s=1, seconds=2, settled=True)
+    )
+    monkeypatch.setattr(steady, "time_closed", lambda *_: wall)
+    monkeypatch.setattr(steady, "capture_loop", capture)
+    monkeypatch.setattr(device_time, "time_replays", lambda *_: device)
+    on: Any = MagicMock(is_cuda=is_cuda)
+    loop: Any = SimpleNamespace(device=on, run=None, result=torch.tensor(7.0))
+    measured = Measurement()
+    steady.measure_closed(loop, MeasureSpec(device_budget_s=budget_s), MagicMock(), measured)
+    assert (measured.loop_kind, measured.loss_last, loop.result) == ("closed", 7.0, None)
+    assert (measured.wall.steady_wall_ms, measured.wall.steady_iterations) == (3.0, 20)
+    assert bool(asked) == (is_cuda and budget_s > 0)
+    assert measured.device.steady_device_ms == (2.0 if timed else None)
+    assert measured.device.launch_bound == (True if timed else None)
+
+
+def test_a_batch_of_replays_is_as_long_after_the_warm_up_as_its_pace_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_time, "warm_up", lambda *_: SimpleNamespace(round_s=0.01))
+    replays: Any = FakeReplays(0.01)
+    telemetry = MagicMock()
+    spec = MeasureSpec(device_budget_s=0.0)
+    timed = device_time.time_replays(replays, spec, telemetry)
+    assert (timed.samples_ms, timed.iterations, timed.stop) == ([0.0, 1.0, 2.0], 12, "budget")
+    assert telemetry.note.call_count == 1
+
+
+@pytest.mark.parametrize("pools", [0, 1])
+def test_only_what_the_compiler_started_is_ended(
+    monkeypatch: pytest.MonkeyPatch, pools: int
+) -> None:
+    done: list[Any] = []
+    pool = MagicMock(return_value=SimpleNamespace(shutdown=lambda: done.append("pool")))
+    pool.cache_info.return_value = SimpleNamespace(currsize=pools)
+    compiler: Any = SimpleNamespace(
+        AsyncCompile=SimpleNamespace(pool=pool),
+        shutdown_compile_workers=lambda: done.append("workers"),
+    )
+    monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", compiler)
+    before, after = MagicMock(), MagicMock()
+    monkeypatch.setattr(threading, "enumerate", lambda: [before, after])
+    watch = compile_watch()
+    watch._threads = {before}
+    watch.end_workers()
+    assert done == ["workers", *["pool"] * pools]
+    assert pool.cache_clear.call_count == pools
+    assert (before.join.call_count, after.join.call_count) == (0, 1)

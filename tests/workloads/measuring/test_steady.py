@@ -1,5 +1,7 @@
 """How many steps are timed together, and what is noted of the loop: by numbers, without a clock."""
 
+from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,20 +11,30 @@ from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec
 from cudnn_sweep.workloads.measuring.choice import note_roofline
 from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.measuring.device_time import replays_of_batch
-from cudnn_sweep.workloads.measuring.sampling import median_error, paired_error
+from cudnn_sweep.workloads.measuring.sampling import Sampled, median_error, paired_error
 from cudnn_sweep.workloads.measuring.steady import (
     GROUP_S,
     LEAD_IN_S,
     TURN_GROUP_S,
     Loop,
+    loss_of,
+    measure_open,
+    note_device,
     note_launch_bound,
+    note_samples,
     note_warm_up,
     periods_of_group,
 )
 from cudnn_sweep.workloads.measuring.step_watch import ConvolutionWork
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
+from cudnn_sweep.workloads.measuring.trial import _measure_steady, time_cold
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.measuring.warm_up import WarmUp
-from cudnn_sweep.workloads.records.measured import SteadyWall
+from cudnn_sweep.workloads.records.measured import (
+    GpuTelemetry,
+    SteadyDevice,
+    SteadyWall,
+)
 from cudnn_sweep.workloads.workload import TimedStep
 
 CPU = Device(torch=torch.device("cpu"))
@@ -35,6 +47,7 @@ CPU = Device(torch=torch.device("cpu"))
         (0.001, TURN_GROUP_S, 5),
         (0.0019, TURN_GROUP_S, 4),
         (0.1, GROUP_S, 4),
+        (0.13, GROUP_S, 4),
         (0.15, GROUP_S, 3),
         (0.5, GROUP_S, 1),
         (60.0, GROUP_S, 1),
@@ -111,3 +124,119 @@ def test_the_error_of_turns_is_that_of_the_worst_pair() -> None:
     assert worst > 0.05
     assert paired_error([drift, twin, calm]) == pytest.approx(worst)
     assert paired_error([drift]) == median_error(drift)
+
+
+@pytest.mark.parametrize(("with_baton", "beside"), [(False, None), (True, (7, 8))])
+def test_an_open_loop_counts_the_timed_shapes_that_were_new(
+    with_baton: bool, beside: tuple[int, ...] | None
+) -> None:
+    said: list[Said] = []
+    known: list[tuple[int, ...]] = []
+
+    class Leader:
+        waited_s = 0.0
+
+        def pass_on(self, given: Said, /) -> Turn:
+            said.append(given)
+            return Turn(stage="alone", beside=(7, 8))
+
+    telemetry: Any = SimpleNamespace(
+        know=known.append,
+        begin=lambda: None,
+        note=lambda: None,
+        end=lambda: None,
+        summary=lambda iterations: GpuTelemetry(telemetry_samples=iterations),
+    )
+    step = TimedStep(prepare=lambda shape: shape, run=lambda _: torch.tensor(2.5))
+    measured = Measurement(cold=[call for call, _ in time_cold(step, [(1,)], CPU)])
+    request: Any = SimpleNamespace(measure=MeasureSpec(open_steps=4), cell=None)
+    arriving = iter([(1,), (2,), (1,), (3,), (4,), (5,)])
+    baton = Leader() if with_baton else None
+    workload: Any = None
+    took_turns = _measure_steady(
+        request, workload, step, arriving, None, CPU, telemetry, measured, baton
+    )
+    assert took_turns is False and next(arriving) == (4,)
+    assert (measured.wall.steady_iterations, measured.open_new_shapes) == (4, 2)
+    assert (measured.wall.steady_stop, measured.loss_last) == ("horizon", 2.5)
+    assert measured.telemetry.telemetry_samples == 4
+    assert [each.alone for each in said] == ["open loop"] * with_baton
+    assert known == [beside] * with_baton
+
+
+@pytest.mark.parametrize(("budget_s", "timed", "stop"), [(0.0, 1, "budget"), (60.0, 3, "horizon")])
+def test_an_open_loop_times_one_step_at_least(budget_s: float, timed: int, stop: str) -> None:
+    measured = Measurement()
+    step = TimedStep(prepare=lambda shape: shape, run=lambda shape: shape)
+    spec = MeasureSpec(open_budget_s=budget_s)
+    measure_open(step, [(1,), (2,), (3,)], spec, CPU, Telemetry(None), measured)
+    wall = measured.wall
+    assert (wall.steady_iterations, wall.steady_stop, wall.steady_wall_error) == (timed, stop, None)
+    assert measured.loop_kind == "open" and measured.loss_last is None
+    assert wall.steady_wall_ms == pytest.approx(fmean(wall.steady_wall_samples_ms or ()))
+
+
+@pytest.mark.parametrize(
+    ("period", "batches", "made"),
+    [
+        (((1,), (2,), (1,)), 1, [1, 2, 1]),
+        (((1,), (2,)), 2, [1, 2]),
+        (((1,), (2,)), 3, [1, 2, 1, 2]),
+        (((1,),), 3, [1, 1, 1]),
+    ],
+)
+def test_a_loop_has_at_least_so_many_inputs_in_whole_periods(
+    period: tuple[tuple[int, ...], ...], batches: int, made: list[int]
+) -> None:
+    step = TimedStep(prepare=lambda shape: [*shape], run=lambda _: None)
+    loop = Loop(step, period, batches, CPU)
+    assert [size for (size,) in loop.inputs] == made and loop.period == len(period)
+    distinct = {id(each) for each in loop.inputs}
+    assert len(distinct) == (len(set(period)) if batches == 1 else len(made))
+
+
+@pytest.mark.parametrize(
+    ("result", "loss"),
+    [
+        (torch.tensor(2.5), 2.5),
+        (torch.tensor(3), 3.0),
+        (torch.tensor([2.5]), None),
+        (2.5, None),
+        (None, None),
+    ],
+)
+def test_a_loss_is_a_single_number_of_torchs(result: object, loss: float | None) -> None:
+    assert loss_of(result) == loss
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ([5.0, 5.0, 5.0], 0.0),
+        ([0.0, 0.0], 0.0),
+        # Ranks 1.5 and 2.5 of four sorted samples, half of their distance, as a share of the median.
+        ([1.0, 2.0, 4.0, 8.0], (6.0 - 1.5) / 2 / 3.0),
+        ([8.0, 1.0, 4.0, 2.0], (6.0 - 1.5) / 2 / 3.0),
+        ([1.0, 3.0], (3.0 - 1.0) / 2 / 2.0),
+    ],
+)
+def test_the_medians_error_is_half_the_distance_of_two_ranks(
+    values: list[float], error: float
+) -> None:
+    assert median_error(values) == pytest.approx(error)
+
+
+def test_a_group_of_samples_is_summed_up_as_columns() -> None:
+    timed = Sampled(samples_ms=[3.0, 1.0, 2.0], iterations=30, stop="budget")
+    wall, device = SteadyWall(), SteadyDevice()
+    note_samples(timed, wall)
+    note_device(timed, "graph", device)
+    assert (wall.steady_wall_ms, wall.steady_wall_p10_ms, wall.steady_wall_p90_ms) == (
+        2.0,
+        1.2,
+        2.8,
+    )
+    assert (wall.steady_iterations, wall.steady_stop) == (30, "budget")
+    found = device.steady_device_ms, device.steady_device_p10_ms, device.steady_device_p90_ms
+    assert found == (2.0, 1.2, 2.8) and device.steady_device_source == "graph"
+    assert device.steady_device_error == wall.steady_wall_error == timed.error

@@ -115,3 +115,18 @@ def test_hash_tells_kernels_grids_and_order_apart() -> None:
     assert len(set(hashes)) == 4
     assert kernels_hash([first, launch(RELU, 7, "other"), second]) == hashes[0]
     assert kernels_hash([launch(RELU, 7, "other")]) is None
+
+
+@pytest.mark.parametrize("way", ["", "_transpose"])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_convolutions_of_all_dimensions_are_seen_without_autograd(
+    way: str, dimensions: int
+) -> None:
+    """Under inference mode they reach a watcher whole."""
+    images, weight = torch.ones(1, 4, *[5] * dimensions), torch.ones(4, 4, *[2] * dimensions)
+    convolve = getattr(functional, f"conv{way}{dimensions}d")
+    with torch.inference_mode(), StepWatch() as watch:
+        made = convolve(images, weight)
+    places = images if way else made
+    assert [work.flops for work in watch.work] == [2 * places.numel() * 4 * 2**dimensions]
+    assert len(watch.routes) == 1 and watch.inputs == {"float32 contiguous"}

@@ -1,10 +1,12 @@
 """A whole trial on the CPU, in a fork: alone, in turns, with shapes that never end; and what it warns of."""
 
 import os
-from dataclasses import dataclass, field
+import threading
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import Popen
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +18,15 @@ from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.expand import expand_cells
 from cudnn_sweep.workloads.cells.measurement import Measurement, MeasureSpec, TrialRequest
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_workload import find_workload
+from cudnn_sweep.workloads.measuring import trial as trial_process
+from cudnn_sweep.workloads.measuring.computed import compute
 from cudnn_sweep.workloads.measuring.trial import _have, _numbers, _why_alone, run_trial
 from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.workload import Workload
+from cudnn_sweep.workloads.workload import TimedStep, Workload
 from tests.forks import in_a_fork
-from tests.workloads.made_up_cells import MODEL, one_cell, suite_of
+from tests.workloads.made_up_cells import CPU, MODEL, one_cell, plain_context, suite_of
 
 SPEC = MeasureSpec(
     warmup_s=0.0,
@@ -33,7 +38,7 @@ SPEC = MeasureSpec(
     telemetry="fake_calm",
 )
 STEPS = """
-import torch
+import os, torch
 import torch._dynamo  # a trial imports it: once for all forks
 from torch import nn
 from cudnn_sweep.workloads.workload import TimedStep, workload
@@ -45,6 +50,13 @@ def other_shapes(context):
 class Nothing(nn.Module):
     def forward(self, x):
         return x
+
+@workload(directions=("forward",), varies=("batch",), input_shape=(2, 3))
+def compiles_a_kernel(context):
+    def run(x):
+        open(os.environ["CUDA_CACHE_PATH"] + "/kernel", "w").close()
+        return x.sum()
+    return TimedStep(prepare=context.random, run=run, examine=lambda x: {"output": x.exp()})
 """
 
 
@@ -194,6 +206,69 @@ def test_inputs_of_other_sizes_than_asked_for_are_a_warning(steps: Path) -> None
     assert found.workload_hash is not None
 
 
+@dataclass
+class Together:
+    """A rank beside one other, which says nothing."""
+
+    rank: int
+    of: int = 2
+    done: list[str] = field(default_factory=list)
+
+    def join(self, device: torch.device) -> None:
+        self.done.append(f"joined {device}")
+
+    def distribute(self, net: Any) -> Any:
+        return net
+
+    def leave(self) -> None:
+        self.done.append("left")
+
+    def gather(self, value: Any) -> list[Any]:
+        self.done.append("gathered")
+        return [value, replace(value, rank=1)] if self.rank == 0 else []
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_leaves_before_its_checks_and_only_the_first_compares_with_float64(
+    tmp_path: Path, steps: Path, rank: int
+) -> None:
+    """In a compute cache that an earlier trial has filled."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "earlier").touch()
+    cell = one_cell(f"{steps}:compiles_a_kernel", (2, 3))
+
+    def run() -> tuple[Measurement, list[str]]:
+        _skip_one_time_costs()
+        measured, ranks = Measurement(), Together(rank=rank)
+        request = TrialRequest(
+            cell=cell,
+            config=Config(),
+            measure=SPEC,
+            seed=1,
+            compute_cache=str(tmp_path / "cache"),
+            reference=True,
+        )
+        run_trial(request, measured, lambda: ranks.done.append("reported"), ranks=ranks)  # type: ignore[arg-type]
+        return measured, ranks.done
+
+    found, done = in_a_fork(run)
+    assert found.checks_error is None and found.workload_hash is not None
+    seed = int(cell.cell_id, 16) % 2**31  # the same in all processes
+    workload, context = find_workload(cell.workload), plain_context("forward")
+    alike, _ = compute(workload, context, (2, 3), seed, reference=False, flops=0)
+    assert found.computed.fingerprint == alike.fingerprint
+    assert done == ["joined cpu", "left", "gathered", "reported", "gathered"]
+    assert (found.compute_cache, found.compute_cache_entries_before) == ("warm", 1)
+    assert found.compute_cache_entries_added == 1
+    assert (found.computed.relative_l2_error is not None) == (rank == 0)
+    results = found.rank_results
+    if rank:
+        assert results is None
+        return
+    assert results is not None and [each.rank for each in results] == [0, 1]
+    assert results[0].fingerprint == found.computed.fingerprint is not None
+
+
 @pytest.mark.parametrize(
     ("first", "last", "is_finite", "warnings"),
     [
@@ -278,3 +353,74 @@ def test_a_model_without_parameters_has_to_run_something(steps: Path) -> None:
         return f"measured in {os.getpid()}"
 
     assert "has no parameters and ran no operation" in in_a_fork(failure)
+
+
+@pytest.mark.parametrize(
+    ("state", "threads", "children", "why"),
+    [
+        ("plain", 1, ["", ""], None),
+        ("plain", 2, ["", ""], "threads of its own"),
+        ("plain", 1, ["", "17 "], "processes of its own"),
+        ("plain", 1, ["17 ", ""], "processes of its own"),
+        ("little_memory", 2, ["17"], "state little_memory"),
+    ],
+)
+def test_a_process_with_company_of_its_own_measures_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    threads: int,
+    children: list[str],
+    why: str | None,
+) -> None:
+    for number, text in enumerate(children):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "children").write_text(text)
+    monkeypatch.setattr(trial_process, "Path", lambda _: tmp_path)
+    monkeypatch.setattr(threading, "active_count", lambda: threads)
+    assert _why_alone(one_cell("conv", state=state)) == why
+
+
+@pytest.mark.parametrize(("waited_s", "spent_s"), [(None, 5.0), (3.0, 2.0)])
+def test_a_phase_is_its_seconds_less_those_of_others(
+    monkeypatch: pytest.MonkeyPatch, waited_s: float | None, spent_s: float
+) -> None:
+    moments = iter([100.0, 105.0])
+    monkeypatch.setattr(trial_process, "perf_counter", lambda: next(moments))
+    baton: Any = None if waited_s is None else SimpleNamespace(waited_s=20.0)
+    measured = Measurement()
+    with trial_process._phase(measured, "steady", baton):
+        if baton:
+            baton.waited_s += waited_s
+    assert measured.phases_s == {"steady": spent_s}
+
+
+@pytest.mark.parametrize(
+    ("period", "spec", "met", "known"),
+    [
+        ([1, 2, 1], {}, [1, 2], 2),
+        ([1, 2, 1, 3], {"cold_shapes": 2}, [1, 2], 3),
+        ([1, 2, 3], {"cold_budget_s": 0.0}, [1], 3),
+        (None, {}, [1, 1, 2, 3], None),
+        (None, {"open_cold_shapes": 1}, [1], None),
+    ],
+)
+def test_the_cold_part_meets_each_shape_of_a_loop_or_so_many_of_a_stream(
+    period: list[int] | None, spec: dict[str, Any], met: list[int], known: int | None
+) -> None:
+    results = iter(range(100))
+    times: list[int] = []
+    step = TimedStep(
+        prepare=lambda shape: shape,
+        run=lambda _: torch.tensor(float(next(results))),
+        own_times_ms=lambda: times.append(1) or {"own": len(times)},  # type: ignore[func-returns-value]
+    )
+    measured = Measurement()
+    arriving = iter([(size,) for size in (1, 1, 2, 3, 4, 5)])
+    shapes = None if period is None else [(size,) for size in period]
+    trial_process._measure_cold(
+        MeasureSpec(**spec), step, arriving, shapes, CPU, measured, compiling=None
+    )
+    assert [size for each in measured.cold or () for size in each.shape] == met
+    assert (measured.distinct_shapes, measured.regime_shapes) == (len(met), known)
+    assert (measured.loss_first, measured.own_times_ms) == (0.0, {"own": 1})
