@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.find_workload import find_workload
-from cudnn_sweep.workloads.user_code import EXTRAS, import_named
+from cudnn_sweep.workloads.user_code import EXTRAS, _is_missing, import_named, module_of
 from tests.workloads.made_up_models import here
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -106,3 +106,49 @@ def test_extras_named_are_those_of_the_package() -> None:
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     for package, extra in EXTRAS.items():
         assert any(line.startswith(package) for line in extras[extra])
+
+
+def test_a_module_inside_a_file_s_own_imports_is_blamed_with_its_cause(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    for line, cause in (
+        ("import torch.no_such_part", "ModuleNotFoundError: No module named 'torch.no_such_part'"),
+        ("raise ModuleNotFoundError('odd')", "ModuleNotFoundError: odd"),
+        ("import json.gone", "ModuleNotFoundError: No module named 'json.gone'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ):
+        file.write_text(line + "\n")
+        with pytest.raises(UserCodeError) as error:
+            import_named(f"{file}:Net")
+        assert str(error.value) == f"{file} cannot be imported: {cause}"
+
+
+def test_missing_is_the_place_itself_or_what_contains_it() -> None:
+    def missing(place: str, name: str | None) -> bool:
+        return _is_missing(place, ModuleNotFoundError("", name=name))
+
+    assert missing("a.b.c", "a") and missing("a.b.c", "a.b") and missing("a.b.c", "a.b.c")
+    assert not missing("a.b.c", "b") and not missing("a.bc", "a.b") and not missing("a", None)
+    assert not _is_missing("a", ImportError(name="a"))
+
+
+def test_a_file_is_imported_once_and_another_of_its_name_beside_it(tmp_path: Path) -> None:
+    files = [tmp_path / name / "twin_net.py" for name in "abc"]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(f"number = {number}\n")
+    assert [import_named(f"{file}:number") for file in files] == [0, 1, 2]
+    names = [module.__name__ for file in files if (module := module_of(str(file)))]
+    assert names == [f"sweep_user_twin_net{end}" for end in ("", "_2", "_3")]
+    files[1].write_text("number = 9\n")
+    assert import_named(f"{files[1]}:number") == 1
+    assert module_of("json") is sys.modules["json"] and module_of("no.such.module") is None
+    assert module_of(str(tmp_path / "none.py")) is None
+    for name in names:
+        del sys.modules[name]
+
+
+def test_an_empty_folder_offers_no_other_file(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match=r"there is no file .*/net.py in \S+$"):
+        import_named(f"{tmp_path}/net.py:Net")
+    with pytest.raises(WorkloadError, match="unknown workload 'nop' .did you mean noop"):
+        find_workload("nop")

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
 
 from cudnn_sweep.workloads import survey
 from cudnn_sweep.workloads.errors import WorkloadError
+from cudnn_sweep.workloads.find_regime import own_regime_type
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import ShapeRegime
-from cudnn_sweep.workloads.survey import regime_facts, survey_machine, why_no_cuda
+from cudnn_sweep.workloads.survey import regime_facts, survey_machine, why_no_cuda, workload_facts
 
 
 def test_torch_says_why_it_finds_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +97,62 @@ def test_a_rule_of_the_users_own_has_numbers_and_says_what_it_varies() -> None:
     assert facts.varies == ("space",)
     with pytest.raises(WorkloadError, match="is annotated .*str.*; allowed: int or float"):
         regime_facts("own.py:Named", Named)
+
+
+class Endless(ShapeRegime):
+    varies = "space"
+
+
+class Odd(Growing):
+    varies = "colour"  # type: ignore[assignment]
+
+
+class Silent(ShapeRegime):
+    def period(self, base: Shape) -> tuple[Shape, ...]:
+        return (base,)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        (3, "regime own.py:It is a int; allowed: a class derived from ShapeRegime"),
+        (int, "regime own.py:It is a type; allowed: a class derived from ShapeRegime"),
+        (Growing(by=1.0), "is a Growing; allowed: a class derived"),
+        (Endless, "regime own.py:It has no method `period`"),
+        (Odd, "varies: found 'colour', allowed: 'nothing', 'batch', 'space', 'batch and space'"),
+        (Silent, "varies: found None, allowed"),
+        (Growing, None),
+    ],
+)
+def test_a_users_rule_is_a_class_with_a_period_and_a_known_word(
+    rule: object, fault: str | None
+) -> None:
+    if fault is None:
+        assert own_regime_type("own.py:It", rule) is rule
+        return
+    with pytest.raises(WorkloadError) as error:
+        own_regime_type("own.py:It", rule)
+    assert fault in str(error.value)
+
+
+def test_a_regime_s_facts_say_which_parts_vary_and_a_workload_needs_directions(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "from cudnn_sweep.workloads.regimes.cycle import Cycle\n"
+        "from cudnn_sweep.workloads.workload import workload\n"
+        "class Both(Cycle):\n    varies = 'batch and space'\n"
+        "class Still(Cycle):\n    varies = 'nothing'\n"
+        "class Net(__import__('torch').nn.Conv2d):\n    by_strides = True\n"
+        "@workload(directions=[])\ndef nowhere(context): ...\n1\n"
+    )
+    names = {name: f"{file}:{name}" for name in ("Both", "Still", "Net", "nowhere", "none")}
+    found = workload_facts([*names.values(), "noop"])
+    both, still, net, nowhere, none = (found[name] for name in names.values())
+    assert (both.varies, still.varies) == (("batch", "space"), ())
+    assert both.regime_parameters == {"multiple": 1, "sizes": 4, "step": 16}
+    assert net.by_strides and net.is_model and net.regime_parameters is None
+    assert not found["noop"].by_strides and found["noop"].input_shape == (1, 1)
+    assert nowhere.fault == f"workload {names['nowhere']}: no `directions`" and not nowhere.fails
+    assert none.fault is not None and none.fault.startswith("unknown name in")
