@@ -86,3 +86,20 @@ def test_an_argument_is_a_tensor_or_a_mapping_of_tensors(given: Any, tensors: in
             INPUTS.validate_python(given)
         return
     assert len([*_tensors(INPUTS.validate_python(given))]) == tensors  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"shape": {"shape": [1]}, "dtype": "int64"}, "tensor"),
+        ({"ids": {"sizes": [1]}}, "named"),
+        ({}, "tensor"),
+        (5, "tensor"),
+    ],
+)
+def test_a_mistake_is_one_of_a_tensor_unless_all_values_are_mappings(
+    given: object, kind: str
+) -> None:
+    with pytest.raises(ValidationError) as found:
+        INPUTS.validate_python([given])
+    assert kind in {part for error in found.value.errors() for part in error["loc"]}
