@@ -152,7 +152,6 @@ def drawn() -> Iterator[Connection]:
         yield connection
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("macro", ASKED)
 def test_each_cell_is_answered_as_kept(drawn: Connection, kept: dict[str, Any], macro: str) -> None:
     found = answer(drawn, macro)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from cudnn_sweep.analysis.nights.detect import (
     confirm,
@@ -152,7 +151,6 @@ def kept_lines() -> list[str]:
     return lzma.decompress(KEPT.read_bytes()).decode().splitlines()
 
 
-@pytest.mark.slow
 def test_each_series_is_decided_as_kept() -> None:
     kept, found = kept_lines(), decided()
     changed = [pair for pair in zip(kept, found, strict=True) if pair[0] != pair[1]]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from cudnn_sweep.analysis.nights.candidates import Candidate, Remeasured
 from cudnn_sweep.analysis.nights.detect import confirm, confirm_words
@@ -176,7 +175,6 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-@pytest.mark.slow
 def test_each_night_finds_what_is_kept() -> None:
     kept, now = json.loads(lzma.decompress(KEPT.read_bytes())), found()
     for before, outcome in zip(kept, now, strict=True):
