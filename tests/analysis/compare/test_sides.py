@@ -1,5 +1,6 @@
 """Which side a text means, which versions stand for a mixed side, and which records a condition keeps."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -7,10 +8,12 @@ import pytest
 
 from cudnn_sweep.analysis.compare.comparison import (
     MOST_LISTED,
+    PARTS,
     SOFTWARE,
     Comparison,
     NamedSide,
     _asking,
+    compare,
     find_side,
 )
 from cudnn_sweep.analysis.errors import QueryError
@@ -75,7 +78,7 @@ def test_of_many_names_the_last_are_listed() -> None:
 
 
 def comparison(a: list[str], b: list[str]) -> Comparison:
-    parts: Any = {part: ["1"] for part in SOFTWARE}
+    parts: Any = {part: ["1"] for part in PARTS}
     return Comparison(
         a=SIDES[0],
         b=SIDES[1],
@@ -139,3 +142,84 @@ def test_conditions_on_what_is_not_there_are_refused(where: str, message: str) -
     database: Any = Database("conv")
     with pytest.raises(QueryError, match=message):
         _asking(database, [where])
+
+
+def test_a_pair_counts_once_however_many_versions_it_was_measured_in() -> None:
+    rows = [
+        {"cell_id": cell, "settings": settings, "verdict": verdict, "device_verdict": None}
+        for cell, settings, verdict in (
+            ("x", "on", "hurts"),
+            ("x", "on", "hurts"),
+            ("x", "off", "hurts"),
+            ("y", "on", "helps"),
+            ("y", "off", None),
+        )
+    ]
+    found = replace(comparison(["1"], ["1", "2"]), rows=pa.Table.from_pylist(rows))
+    assert found.counts() == {"helps": 1, "hurts": 2}
+    assert found.counts("device_verdict") == {}
+    assert found.cells == 4
+    assert found.differences == {SOFTWARE[0]: f"{SOFTWARE[0]}: 1 → 1, 2"}
+    assert comparison(["1"], ["1"]).differences == {}
+
+
+def test_versions_of_a_mixed_side_are_shown_where_the_rows_have_them() -> None:
+    mixed = comparison(["1", "2"], ["2"])
+    shown = replace(mixed, rows=pa.table({f"b_{SOFTWARE[0]}": ["2"]})).marked.terminal
+    assert f"b_{SOFTWARE[0]}" in shown
+    assert f"a_{SOFTWARE[0]}" not in shown
+
+
+class Answers:
+    """A database that answers the questions of a comparison."""
+
+    def __init__(self, rows: list[dict[str, Any]], in_both: int = 0) -> None:
+        sides = [{"kind": side.kind, "name": side.name} for side in SIDES]
+        parts: Any = {part: ["1"] for part in PARTS}
+        self._answers: dict[str, list[dict[str, Any]]] = {
+            "from side_names()": sides,
+            "as trials": [{"trials": in_both}],
+            "from sides_compared": rows,
+            "select suite": [{"suite": "quick"}],
+            "select distinct workload": [{"workload": "net.py:Net"}],
+            "list_sort(list(distinct coalesce(": [parts],
+        }
+
+    def query(self, sql: str, values: Any = None) -> pa.Table:
+        return pa.Table.from_pylist(next(v for k, v in self._answers.items() if k in sql))
+
+
+def changed(verdict: str, cell_id: str, settings: str) -> dict[str, Any]:
+    return {"verdict": verdict, "cell_id": cell_id, "settings": settings}
+
+
+@pytest.mark.parametrize(
+    ("rows", "slowest"),
+    [
+        ([changed("helps", "x", "benchmark=true")], None),
+        (
+            [changed("helps", "x", ""), changed("hurts", "y", "benchmark=true")],
+            ("quick", "y", True),
+        ),
+        (
+            [changed("hurts", "y", "benchmark=false"), changed("hurts", "z", "benchmark=true")],
+            ("quick", "y", False),
+        ),
+    ],
+)
+def test_a_comparison_names_the_cell_that_became_slower_by_most(
+    rows: list[dict[str, Any]], slowest: tuple[str, str, bool] | None
+) -> None:
+    answers: Any = Answers(rows)
+    found = compare(answers, "2.11.0", "2.12.0", 0.03)
+    assert (found.a, found.b, found.slowest) == (SIDES[0], SIDES[1], slowest)
+    assert found.edited == ("net.py:Net",)
+    assert found.a_parts == {part: ("0.0.1" if part == "cudnn" else "1",) for part in PARTS}
+
+
+def test_a_side_is_not_compared_with_itself_nor_with_one_that_shares_its_trials() -> None:
+    answers: Any = Answers([], in_both=2)
+    with pytest.raises(QueryError, match="2.11.0 and torch=2.11.0 both mean torch=2.11.0"):
+        compare(answers, "2.11.0", "torch=2.11.0", 0.03)
+    with pytest.raises(QueryError, match="2 trials belong both to torch=2.11.0 and to gpu=NVIDIA"):
+        compare(answers, "2.11.0", "H200", 0.03)

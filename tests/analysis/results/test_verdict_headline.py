@@ -63,3 +63,8 @@ def test_reasons_of_cells_that_were_not_measured_are_named_once() -> None:
         *many("not_measured", 1, words="not measured: failed"),
     ]
     assert "3 not measured (failed, throttled)." in sentence(*lost)
+
+
+def test_cells_that_look_faster_and_slower_are_counted_beside_each_other() -> None:
+    both = [*many("so_far_faster", 1), *many("so_far_slower", 1)]
+    assert sentence(*both) == "0 of 2 cells decided, 1 looks faster so far, 1 slower."
