@@ -124,7 +124,12 @@ def test_markdown_has_its_sections_in_order(made: Payload) -> None:
     parts = [part for part in text.splitlines() if part]
     assert parts[:2] == ["# cuDNN sweep report", "NVIDIA H200 · torch 2.11"]
     order = ["1 of 1 cell decided.", "First.", "Third.", "| cell", "- Fourth.", "- 1 block split."]
-    order += ["## What was left out", "- A damaged file: x.", "## Warnings", "- 1 trial: throttled."]
+    order += [
+        "## What was left out",
+        "- A damaged file: x.",
+        "## Warnings",
+        "- 1 trial: throttled.",
+    ]
     order += ["## Environment", "What it cost: nothing.", "| gpu"]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
