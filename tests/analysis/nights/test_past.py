@@ -28,7 +28,7 @@ from cudnn_sweep.analysis.nights.series import (
     Confirmation,
     Series,
 )
-from cudnn_sweep.analysis.nights.settle import _walls
+from cudnn_sweep.analysis.nights.settle import _by_nights, _walls
 from tests.made_up_night import finding_of, history_of, key_of, points_of
 
 FIRST = date(2026, 11, 1)
@@ -277,3 +277,48 @@ def test_wall_time_stands_beside_device_time_of_a_cpu_bound_loop(
         assert found["wall_ratio"] == pytest.approx(1.4 if is_of_pairs else 1.5)
     assert _walls(candidate, replace(judged, ratio=None), fresh, made) == {}
     assert _walls(candidate, judged, fresh, replace(made, series=(device,))) == {}
+
+
+@pytest.mark.parametrize(
+    ("walls", "devices", "shown"),
+    [
+        ([2.0, 1.0], [1.0, 1.0], False),
+        ([1.0, 2.0], [1.0, 1.0], True),
+        ([2.0, 2.0, None], [1.0, 1.0, 1.0], True),
+        ([2.0, 1.0, None], [1.0, 1.0, 1.0], False),
+        ([2.0, 2.0, 1.0], [1.0, 1.0, None], True),
+        ([None, None], [1.0, 1.0], False),
+    ],
+)
+def test_the_last_night_with_both_times_says_whether_a_loop_is_cpu_bound(
+    walls: list[float | None], devices: list[float | None], shown: bool
+) -> None:
+    usual: list[float | None] = [1.0] * 9
+    device = Series(key=key_of().of(STEADY_DEVICE), points=points_of([*usual, *devices], FIRST))
+    wall = Series(key=key_of().of(STEADY_WALL), points=points_of([*usual, *walls], FIRST))
+    candidate: Any = SimpleNamespace(series=device, key=device.key, since=9, left_out=())
+    made = replace(history(len(usual) + len(walls)), series=(device, wall))
+    judged = Confirmation(state="confirmed", ratio=1.5)
+    assert bool(_walls(candidate, judged, None, made)) is shown
+
+
+@pytest.mark.parametrize(
+    ("values", "left_out", "direction", "ratio"),
+    [
+        ([10.0] * 9 + [12.0] * 2, (), "worse", 1.2),
+        ([10.0] * 9 + [8.0] * 2, (), "better", 1.25),
+        ([20.0] * 5 + [10.0] * 9 + [8.0] * 2, range(5), "better", 1.25),
+        ([10.0] * 9 + [8.0, None, 8.0], (), "better", 1.25),
+    ],
+)
+def test_a_gain_is_judged_as_a_loss_from_the_nights_that_count(
+    values: list[float | None], left_out: Sequence[int], direction: str, ratio: float
+) -> None:
+    series = Series(key=key_of(), points=points_of(values, FIRST))
+    since = next(at for at, value in enumerate(values) if value in (8.0, 12.0))
+    of_series: Any = {"series": series, "key": series.key, "since": since}
+    candidate: Any = SimpleNamespace(**of_series, direction=direction, left_out={*left_out})
+    judged = _by_nights(candidate, False)
+    assert (judged.state, judged.ratio) == ("confirmed", pytest.approx(ratio))
+    candidate.key = candidate.key.of(FAILURE)
+    assert _by_nights(candidate, False) == Confirmation(state="undecided")
