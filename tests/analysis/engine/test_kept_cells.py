@@ -8,6 +8,7 @@ import lzma
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ CONTRAST = "'benchmark', 'false', 'true'"
 ASKED = {
     "contrast_verdicts": f"contrast_verdicts({CONTRAST}, 0.03, null, 90)",
     "jobs_weighed": (
-        f"jobs_weighed({CONTRAST}, [2000], null, 'container', 2, 0.05, 0.02, 0.1, null, null)"
+        f"jobs_weighed({CONTRAST}, [1, 2000], null, 'container', 2, {60 / 1024}, 0.02, 0.1, null, null)"
     ),
     "outcomes_of": f"outcomes_of({CONTRAST}, null)",
     "processes": "night_processes(null, null)",
@@ -116,6 +117,54 @@ def records() -> Iterator[RunRecord]:
                 yield in_cell(record, f"cell-{number:02}", **of_cell | own)
 
 
+def edges() -> Iterator[RunRecord]:
+    """Make cells that lie just at a limit, or have what few cells have."""
+    full = 60 * 2**20  # bytes: as many as `jobs_weighed` allows in ASKED
+    sides: dict[str, tuple[Any, Any]] = {  # of each block, both sides' columns
+        "equal": ({}, {}),
+        "zero": ({}, lambda block: {"steady_wall_ms": 0.0 if block == 1 else 11.0}),
+        "zero before": (lambda block: {"steady_wall_ms": 0.0 if block == 1 else 11.0}, {}),
+        "half bound": ({"launch_bound": True}, {"launch_bound": False}),
+        "half capped": (lambda block: {"warnings": ["power_capped"] if block < 2 else []}, {}),
+        "capped": (lambda block: {"warnings": ["power_capped"] if block < 3 else []}, {}),
+        "full": ({}, {"steady_peak_reserved_bytes": full}),
+        "over": ({}, {"steady_peak_reserved_bytes": full + 1}),
+        "both over": (
+            {"steady_peak_reserved_bytes": full + 1},
+            {"steady_peak_reserved_bytes": full + 1},
+        ),
+        "one fails each": (
+            lambda block: FAILED if block == 0 else {},
+            lambda block: FAILED if block == 1 else {},
+        ),
+        "candidate fails": ({}, FAILED),
+        "baseline fails": (FAILED, {}),
+        "two fail": ({}, lambda block: FAILED if block < 2 else {}),
+        "memory": ({"gpu_memory_bytes": 40 * 2**30}, {"gpu_memory_bytes": 80 * 2**30}),
+        "no shape": ({"cold": []}, lambda block: {"cold": []} if block else {}),
+        "bits": (
+            lambda block: {"fingerprint": "a" if block < 2 else None},
+            lambda block: {"fingerprint": "a" if block == 1 else "b"},
+        ),
+        "rarely": ({}, lambda block: {"kernels_hash": "other" if block == 3 else "usual"}),
+        "resumed with more looks": ({"ends_launch": False, "looks": [3, 8]}, {"looks": [3, 5, 8]}),
+    }
+    for name, both in sides.items():
+        for block in range(4):
+            for record, columns in zip(make_pair(block, 11.0, 11.0), both, strict=True):
+                own = columns(block) if callable(columns) else columns
+                yield in_cell(record, name, **{"sweep_id": "edges", "fingerprint": "same"} | own)
+
+
+FAILED: dict[str, Any] = {
+    "status": "out_of_memory",
+    "message": "full",
+    "steady_wall_ms": None,
+    "steady_device_ms": None,
+    "kernels_hash": None,
+}
+
+
 def later(at: datetime, block: int) -> datetime:
     return at + timedelta(days=block % 2)
 
@@ -136,7 +185,7 @@ def short(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_of_cells() -> Rows:
-    return [asdict(record) for record in records()]
+    return [asdict(record) for record in chain(records(), edges())]
 
 
 @pytest.fixture(scope="module")

@@ -476,6 +476,12 @@ SHOWN: list[tuple[dict[str, Any], str, object]] = [
         ({}, "compile_ms", [0.0]),
         ({"execution": "compiled", "cold_compile_ms": [3.0]}, "compile_ms", [3.0]),
         ({"execution": "compiled"}, "compile_ms", None),
+        ({"execution": "reduce_overhead"}, "compile_ms", None),
+        ({"execution": "compiled", "cold_compile_ms": [3.0], "steady_wall_ms": 1.0}, "compile_ms", [3.0]),
+        ({"execution": "reduce_overhead", "cold_compile_ms": [3.0], "steady_wall_ms": 1.0}, "compile_ms", [4.0]),
+        ({"execution": "max_autotune", "steady_wall_ms": 1.5}, "first_ms", [5.5]),
+        ({"execution": "max_autotune", "steady_wall_ms": 2.5}, "first_ms", [5.0]),
+        ({"execution": "compiled", "steady_wall_ms": 1.5}, "first_ms", [5.0]),
         ({"compiled_graphs": 0}, "compiles", True),
         ({}, "compiles", False),
         ({"cold_peak_reserved_bytes": 5, "steady_peak_reserved_bytes": 7}, "peak_reserved_bytes", 7),
@@ -549,7 +555,9 @@ def test_a_block_keeps_each_sides_own_values(trials: Connection) -> None:
     baseline = trial(
         "false", warnings=["throttled"], launch_bound=True, distinct_shapes=3, looks=[4]
     )
-    candidate = trial("true", warnings=["shared_gpu"], launch_bound=False, looks=[3])
+    candidate = trial(
+        "true", warnings=["shared_gpu"], launch_bound=False, looks=[3], distinct_shapes=2
+    )
     candidate["cold"] = [*candidate["cold"], {"shape": [2, 3], "first_ms": 7.0}]
     (row,) = blocks(trials, baseline, candidate)
     assert (row["baseline_throttled"], row["candidate_throttled"], row["shared"]) == (

@@ -177,3 +177,4 @@ def test_a_claim_of_two_gpus_is_one_paragraph_with_both_verdicts_open_and_the_re
     assert "verdict, A: holds; empty" in open_ and "verdict, B: holds; empty" in open_
     assert "- warm, A" in folded and "- warm, B" in folded and "- warm" not in open_
     assert as_html(shown).count("<dl>") == 2
+    assert entry.command == "sweep query claims/05_start --reference"

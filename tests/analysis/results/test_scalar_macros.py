@@ -43,6 +43,8 @@ def test_equal_blocks_are_judged_by_their_value_alone(connection: Connection) ->
             "p_of_effect(0.1, 0.01, 0, 0.03)": None,
             "p_of_effect(0.1, 0.01, 1, 0.03)": float(stats.t.sf(7, 1) + stats.t.sf(13, 1)),
             "p_of_effect(0.1, null, 5, 0.03)": None,
+            "p_of_effect(0.1, 0.01, null, 0.03)": None,
+            "p_of_effect(0.1, 0, 0, 0.03)": None,
             "p_of_gap(0, 0, 5)": 1.0,
             "p_of_gap(0.001, 0, 5)": 0.0,
             "verdict(0.0, 0, 0, 5, 1, 0.03, 1)": "equivalent",
@@ -103,6 +105,9 @@ def test_intervals_read_in_percent_and_by_choice(connection: Connection) -> None
             "in_percent(1.01, 0.98, 1.04)": "1% more (-2 to 4%)",
             "in_percent(1.05, 1.03, 1.07)": "5% more (3–7%)",
             "in_percent(0.99, 0.97, 1.01)": "1% less (-1 to 3%)",
+            "in_percent(1.0, 0.98, 1.04)": "0% more (-2 to 4%)",
+            "in_percent(1.02, 1.0, 1.04)": "2% more (0–4%)",
+            "in_percent(0.98, 0.96, 1.0)": "2% less (0–4%)",
             "in_choices(1, 6, 6, 0.0, []::double[], 0.03)": None,
             "in_choices(2, 6, 5, 0.0, [ln(1.2)], 0.03)": ("usually 1.00; in 1 of 6 processes 1.20"),
             "in_choices(2, 6, 3, 0.0, [ln(1.2)], 0.03)": (
@@ -119,6 +124,9 @@ def test_intervals_read_in_percent_and_by_choice(connection: Connection) -> None
             ),
             "in_unseen(4, 0.25, 0.05, 0.01)": (
                 "one choice in 4 processes; up to 25% may choose another, 22% faster"
+            ),
+            "in_unseen(4, 0.25, 0.01, 0.01)": (
+                "one choice in 4 processes; up to 25% may choose another, 4% slower"
             ),
             "in_unseen(4, 0.25, 0.009, 0.0)": None,
         },
@@ -273,6 +281,23 @@ def test_advice_has_its_reason(connection: Connection) -> None:
             why(job(advice="off")): "101 steps do not pay for the longer start",
             why(job(advice="off", step_log=0.0953)): "starting takes 2.5 s longer",
             why(job(advice="off", step_log=0.0953, extra_start_ms=95.0)): "steps take 10.0% more",
+            why(job(advice="off", step_log=-0.02, extra_start_ms=95.0)): (
+                "starting takes 0.095 s longer"
+            ),
+            why(job(advice="off", step_log=0.05, extra_start_ms=95.0)): (
+                "starting takes 0.095 s longer"
+            ),
+            why(job(advice="on", step_log=0.05, extra_start_ms=95.0)): (
+                "101 steps do not pay for the longer start"
+            ),
+            why(job(advice="on", step_log=0.0)): "101 steps do not pay for the longer start",
+            why(job(advice="off", step_log=0.0, least=0.0, extra_start_ms=0.0)): (
+                "steps take 0.0% more"
+            ),
+            why(job(loop_kind="open", blocks=0)): "no block has both settings",
+            why(job(advice="does not fit", no_effect_reason="miopen")): (
+                "on ROCm it is a setting of MIOpen, which is not judged"
+            ),
             why(job(advice="off", step_log=0.029, extra_start_ms=1.0)): (
                 "starting takes 0.001 s longer"
             ),
@@ -298,6 +323,10 @@ def test_advice_has_its_reason(connection: Connection) -> None:
             why(job(**near, gpu_memory_bytes=40 * 2**30)): (
                 "no difference in time, on takes 2.0 GiB more memory"
             ),
+            why(job(**near, candidate_first_bytes=2**30 + 2**31, gpu_memory_bytes=5 * 2**33)): (
+                "no difference in time, on takes 2.0 GiB more memory"
+            ),
+            why(job(**near, gpu_memory_bytes=5 * 2**33 + 2**20)): "the difference is below 3%",
             why(job(**near, candidate_first_bytes=0, gpu_memory_bytes=2**34)): (
                 "no difference in time, on takes 1.0 GiB less memory"
             ),
@@ -359,6 +388,16 @@ def test_shares_of_the_error_and_variances_have_their_edges(connection: Connecti
             "half_width(3.0, 2.0, 4.0)": 5.0,
             "moderated(0.2, 4, 0.08)": (0.08 / 4 + 3 * 0.04) / 4,
             "moderated(null, 1, 0.08)": 0.08,
+            "t_95(60)": float(stats.t.ppf(0.975, 60)),
+            "t_90(60)": float(stats.t.ppf(0.95, 60)),
+            "t_90(61)": float(stats.t.ppf(0.95, 61)),
+            "of_one_clock('graph', 'graph')": True,
+            "of_one_clock('captured graph', 'graph')": True,
+            "of_one_clock('graph', 'events')": False,
+            "of_one_clock('events', 'graph')": False,
+            "of_one_clock(null, null)": True,
+            "block_variance(true)": 1e-4,
+            "block_variance(false)": 9e-6,
             "moderated(0.2, 0, 0.08)": None,
             "welch_df(1.0, 2, 1.0, 2)": 2,
             "welch_df(1.0, 1, 1.0, 5)": None,
