@@ -145,6 +145,15 @@ def test_parquet_files_below_a_prefix_are_listed_at_any_depth(tmp_path: Path) ->
     assert folder.names("a=1", ".txt") == ["x.txt"]
 
 
+def test_a_file_in_place_of_a_folder_has_no_names_unless_it_is_the_root(tmp_path: Path) -> None:
+    LocalFolder(str(tmp_path)).write("file", pa.py_buffer(b""))
+    assert LocalFolder(str(tmp_path)).names("file") == []
+    assert LocalFolder(str(tmp_path)).names("nothing") == []
+    assert LocalFolder(str(tmp_path / "nothing")).names("") == []
+    with pytest.raises(StoreError, match=r"cannot list .*/file: Not a directory"):
+        LocalFolder(str(tmp_path / "file")).names("")
+
+
 @pytest.mark.parametrize(
     ("below", "is_found"), [("", True), ("1", True), ("1/2/3", True), ("1/2/3/4", False)]
 )

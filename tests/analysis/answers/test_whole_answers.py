@@ -1,0 +1,112 @@
+"""A whole answer, line by line, as a terminal and as a pull request show it."""
+
+from cudnn_sweep.analysis.answers.answer import Answer, Section, Verbatim, formats
+
+ANSWER = Answer(
+    kind="gate",
+    subject="nets.py:Net",
+    state="worse",
+    headline="Slower by 5%",
+    paste=["import torch", "x = 1"],
+    sections=[
+        Section(rows=[("A step", "2 ms, " + "and a word more " * 5), ("", "b"), ("Model", "Net")]),
+        Section(),
+        Section(
+            title="Series",
+            items=[("one", "why", "more"), ("two",)],
+            notes=[("A", "note.")],
+            head=("name", "ratio"),
+            rows=[("conv", "1.05"), ("a|b", "10.5")],
+        ),
+        Section(title="Rest", rows=[("a label that is long", Verbatim("x`y``z"))], is_rest=True),
+    ],
+    commands=[("More", "sweep query hud"), ("Again", "sweep gate `x`")],
+)
+TEXT = """\
+Slower by 5%
+
+    import torch
+    x = 1
+
+A step      2 ms, and a word more and a word more and a word more and a word
+            more and a word more
+            b
+Model       Net
+
+Series
+one
+    why
+    more
+two
+A note.
+name  ratio
+conv  1.05
+a|b   10.5
+
+Rest
+a label that is long  x`y``z
+
+More: sweep query hud
+Again: sweep gate `x`
+"""
+MARKDOWN = r"""## Slower by 5%
+
+    import torch
+    x = 1
+
+|  |  |
+|---|---|
+| A step | 2 ms, and a word more and a word more and a word more and a word more and a word more |
+|  | b |
+| Model | Net |
+
+### Series
+
+- **one**
+  - why
+  - more
+- two
+
+A note.
+
+| name | ratio |
+|---|---|
+| conv | 1.05 |
+| a\|b | 10.5 |
+
+More: `sweep query hud`
+
+Again: `` sweep gate `x` ``
+
+<details><summary>The rest</summary>
+
+### Rest
+
+|  |  |
+|---|---|
+| a label that is long | ```x`y``z``` |
+
+</details>
+"""
+
+
+def test_a_terminal_shows_facts_wrapped_and_columns_below_each_other() -> None:
+    assert formats()[".txt"].render(ANSWER) == TEXT
+
+
+def test_a_pull_request_shows_the_same_and_folds_the_rest() -> None:
+    assert formats()[".md"].render(ANSWER) == MARKDOWN
+
+
+def test_an_answer_of_one_line_is_one_line() -> None:
+    short = Answer(kind="gate", subject="n", state="fine", headline="H")
+    assert formats()[".txt"].render(short) == "H\n"
+    assert formats()[".md"].render(short) == "## H\n"
+    assert short.facts == [] and len(ANSWER.facts) == 4
+
+
+def test_code_is_fenced_by_more_marks_than_it_holds() -> None:
+    for text, fenced in (("a", "`a`"), ("a`", "`` a` ``"), ("`a", "`` `a ``"), ("", "")):
+        section = Section(title="T", items=[(Verbatim(text),)])
+        answer = Answer(kind="gate", subject="n", state="fine", headline="H", sections=[section])
+        assert formats()[".md"].render(answer) == f"## H\n\n### T\n\n- {fenced}\n"
