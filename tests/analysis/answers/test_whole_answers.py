@@ -1,6 +1,9 @@
 """A whole answer, line by line, as a terminal and as a pull request show it."""
 
+import pytest
+
 from cudnn_sweep.analysis.answers.answer import Answer, Section, Verbatim, formats
+from cudnn_sweep.analysis.answers.text import lines_of
 
 ANSWER = Answer(
     kind="gate",
@@ -92,6 +95,18 @@ Again: `` sweep gate `x` ``
 
 def test_a_terminal_shows_facts_wrapped_and_columns_below_each_other() -> None:
     assert formats()[".txt"].render(ANSWER) == TEXT
+
+
+@pytest.mark.parametrize(("length", "lines"), [(68, 1), (69, 2)])
+def test_a_fact_fills_eighty_columns(length: int, lines: int) -> None:
+    text = f"{'x' * 40} {'y' * (length - 41)}"
+    section = Section(rows=[("A", text), ("a" * 9, "b"), ("a" * 10, "b")])
+    shown = [*lines_of(section)]
+    assert len(shown) == lines + 2
+    assert shown[0] == f"A           {text if lines == 1 else 'x' * 40}"
+    assert shown[-1] == f"{'a' * 10}  b"
+    longer = [*lines_of(Section(rows=[("A", "b"), ("a" * 11, "b")]))]
+    assert longer == ["A            b", f"{'a' * 11}  b"]
 
 
 def test_a_pull_request_shows_the_same_and_folds_the_rest() -> None:
