@@ -327,7 +327,7 @@ judged_rows as (
                 )
                 then 'fails'
             when weighed.candidate_failed = weighed.planned then 'fails'
-            when weighed.own_low is null or weighed.own_high is null then 'undecided'
+            when weighed.own_low is null then 'undecided'
             when weighed.farthest < weighed.least then 'no difference'
             when weighed.own_high < 0 then to_candidate
             when weighed.own_low > 0 then to_baseline
