@@ -106,3 +106,64 @@ def test_a_name_loses_its_last_words_first_and_no_more_than_it_must(width: int, 
     """Words of three characters are not cut: a name that is still too long stays whole."""
     names = ["conv forward fixed tf32", "conv backward fixed tf32"]
     assert short_names(names, width)[0] == short
+
+
+NETS = ["mod.a:Net(w=1) 8x3 fixed", "mod.b:Net(w=1) 8x3 fixed", "mod.b:Net(w=2) 8x4 fixed"]
+PARTS = ["f(a=1) g(b=1) tail", "f(a=2) g(b=1) tail", "f(a=2) g(b=2) tail"]
+LONG = [
+    "resnet50_conv4_3x3 forward fixed bf16 channels_last",
+    "resnet50_conv4_3x3 backward fixed bf16 channels_last",
+    "vgg forward fixed bf16 contiguous",
+]
+COUNTED = ["one two three four five", "one two three four six", "one two seven four five"]
+SPOKEN = ["日本語 forward fixed", "日本語 backward fixed"]
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "short"),
+    [
+        (["conv forward fixed", "conv forward"], 18, ["conv forward fixed", "conv forward"]),
+        (["conv forward fixed", "conv forward"], 17, ["conv fixed …", "conv forward"]),
+        (["conv forward fixed", "conv forward"], 10, ["conv f…d …", "conv fo…rd"]),
+        (NETS, 24, NETS),
+        (NETS, 20, ["mod.a:Net(w=1) fixed", "mod.b:Net(w=1) fixed", "Net(w=2) fixed"]),
+        (NETS, 19, ["Net fixed", "Net(w=1) fixed", "Net(w=2) fixed"]),
+        (NETS, 12, ["Net fixed", "Net(w=1) …", "Net(w=2) …"]),
+        (NETS, 8, ["Net …", "Net…=1 …", "Net…=2 …"]),
+        (PARTS, 17, ["f(a=1) g(b=1) …", "f(a=2) g(b=1) …", "f(a=2) g(b=2) …"]),
+        (PARTS, 14, ["f(a=1) …", "f(a=2) g(…=1 …", "f(a=2) g(…=2 …"]),
+        (PARTS, 12, ["f(a=1) …", "f(a=2) g…1 …", "f(a=2) g…2 …"]),
+        (PARTS, 8, ["f(a=1) …", *PARTS[1:]]),
+        (LONG, 24, ["resnet50_conv4_3x3 f…d …", "resnet50_conv4_3x3 b…d …", "vgg forward fixed bf16 …"]),
+        (LONG, 20, ["resnet5…v4_3x3 f…d …", "resnet5…v4_3x3 b…d …", "vgg forward fixed …"]),
+        (LONG, 10, ["re…3 f…d …", "re…3 b…d …", "vgg …"]),
+        (LONG, 8, [*LONG[:2], "vgg …"]),
+        (COUNTED, 20, ["one two three five …", "one two three six …", "one two seven four …"]),
+        (COUNTED, 16, ["one three five …", "one two six …", "one two seven …"]),
+        (COUNTED, 14, ["one t…e five …", "one two six …", "one seven …"]),
+        (COUNTED, 10, [COUNTED[0], "one six …", "one se…n …"]),
+        (SPOKEN, 21, SPOKEN),
+        (SPOKEN, 20, [SPOKEN[0], "日本語 backward …"]),
+        (SPOKEN, 16, ["日本語 forward …", SPOKEN[1]]),
+    ],
+)  # fmt: skip
+def test_each_name_keeps_as_much_as_the_width_allows(
+    names: list[str], width: int, short: list[str]
+) -> None:
+    """Characters of two columns count twice."""
+    assert short_names(names, width) == short
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (3, ["c_l", "a…h", "a…6", "a…d", "l…4", "_ab"]),
+        (4, ["ch_l", "ab…h", "am…6", "a_…d", "le…4", "_ab"]),
+        (5, ["ch_la", "ab…gh", "am…16", "a_…_d", "le…=4", "_ab"]),
+        (7, ["cha_las", "abc…fgh", "amp…f16", "a_b_c_d", "len…x=4", "_ab"]),
+        (8, ["chan_las", "abcdefgh", "amp_bf16", "a_b_c_d", "leng…x=4", "_ab"]),
+    ],
+)
+def test_words_of_one_size_keep_what_tells_them(size: int, words: list[str]) -> None:
+    whole = ("channels_last", "abcdefgh", "amp_bf16", "a_b_c_d", "lengths(x=4)", "_ab")
+    assert [_shorter(word, size) for word in whole] == words
