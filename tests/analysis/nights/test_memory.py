@@ -13,11 +13,11 @@ from cudnn_sweep.analysis.nights.candidates import Candidate, Remeasured
 from cudnn_sweep.analysis.nights.detect import confirm_words
 from cudnn_sweep.analysis.nights.findings import remembered
 from cudnn_sweep.analysis.nights.history import History
-from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, NightOutcome
+from cudnn_sweep.analysis.nights.outcome import Acceptance, Finding, LeftOut, NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import from_json
 from cudnn_sweep.analysis.nights.series import METRIC_OF, Category, SeriesKey
 from cudnn_sweep.analysis.nights.settle import compare_night
-from tests.made_up_night import history_of, key_of, made_up_night
+from tests.made_up_night import finding_of, history_of, key_of, made_up_night
 from tests.studies.parts.detection import Known, ScreenedHistories, by_nights
 from tests.studies.parts.realities import GROUP, REALITIES, real_histories
 
@@ -262,6 +262,49 @@ def test_a_change_among_nights_that_were_measured_otherwise_ends_with_them() -> 
     assert [(span.since, span.until) for span in memory.left_out] == [(day(14), day(19))]
     same = remembered(before, [], nights)
     assert (same.findings, same.left_out) == (before.findings, before.left_out)
+
+
+@pytest.mark.parametrize(
+    ("first", "told_on", "holds", "is_open"),
+    [
+        (9, 9, True, False),
+        (10, 9, False, True),
+        (3, 5, True, False),
+        (3, 4, True, True),
+        (3, 3, True, True),
+    ],
+)
+def test_an_acceptance_holds_from_its_date_on_for_what_began_until_it_was_told(
+    first: int, told_on: int, holds: bool, is_open: bool
+) -> None:
+    """Tonight is night 9; the finding began on night 5."""
+    key, other = key_of(), key_of(cell="pool", cell_id="pool")
+    findings = [finding_of(of, day(5), before=1.0, now=2.0) for of in (key, other)]
+    spans = [LeftOut(key=of, since=day(5), until=None) for of in (key, other)]
+    outcome, _ = made_up_night()
+    before = replace(outcome, findings=tuple(findings), left_out=tuple(spans), members=())
+    accepted = Acceptance(key=key, first=day(first), reason="meant", told_on=day(told_on))
+    older = replace(accepted, first=day(1), told_on=day(1))
+    memory = remembered(before, [older, accepted], history([GOOD] * 10, "steady_wall"))
+    assert memory.accepted == (accepted if holds else older,)
+    open_keys = [key, other] if is_open else [other]
+    assert [finding.key for finding in memory.findings] == open_keys
+    assert [span.key for span in memory.left_out] == open_keys
+    assert memory.alerted == {key.series_id, other.series_id}
+    alone = remembered(None, [accepted], history([GOOD] * 10, "steady_wall"))
+    assert (alone.accepted, alone.findings) == ((accepted,) if holds else (), ())
+
+
+def test_members_are_remembered_but_no_news_and_no_metric_of_another_version() -> None:
+    outcome, _ = made_up_night()
+    keys = {name: key_of(cell=name, cell_id=name) for name in ("found", "member", "news", "odd")}
+    found = {name: finding_of(key, day(5), before=1.0, now=2.0) for name, key in keys.items()}
+    news = replace(found["news"], is_news=True)
+    odd = replace(found["odd"], key=replace(keys["odd"], metric="of_a_later_version"))
+    findings = (found["found"], news, odd)
+    before = replace(outcome, findings=findings, members=(found["member"],), left_out=())
+    memory = remembered(before, [], history([GOOD] * 10, "steady_wall"))
+    assert memory.findings == (found["found"], found["member"])
 
 
 def test_what_could_not_show_the_least_effect_is_not_called_as_it_was() -> None:
