@@ -206,7 +206,7 @@ def screen_words(
     is_enough = len(words) >= fewest and total >= fewest - recent
     if not is_enough or words[-1][0] != tonight:
         return Screening(state="insufficient_data", nights=len(words))
-    before, now = past.most_common(1)[0][0], words[-1][1]
+    before, now = max(past, key=past.__getitem__), words[-1][1]
     fine = Screening(state="fine", nights=total, before=before, now=now)
     if metric.is_drawn and [*past.values()].count(1) > SELDOM * total:
         return replace(fine, is_mended=True, could_show=False)

@@ -5,12 +5,11 @@ cause is then the GPU, its host, or a part that these series share.
 """
 
 from bisect import bisect
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import compress
-from statistics import median
+from statistics import median, mode
 
 import numpy as np
 
@@ -168,7 +167,7 @@ def _begun_together(
     """Group findings by their start and by what changed then; the commonest start is first."""
     groups, left = [], list(findings)
     while left:
-        (most, _, moved), _ = Counter((e.since, e.cause, e.moved) for e in left).most_common(1)[0]
+        most, _, moved = mode((e.since, e.cause, e.moved) for e in left)
         mine = [finding for finding in left if finding.moved in (moved, ())]
         since = np.array([bisect(nights, finding.since) for finding in mine])
         alone = np.array([finding.key.series_id in alerted for finding in mine])
@@ -265,7 +264,7 @@ def _joint(
 ) -> Finding:
     typical = [member for member in members if member.state == "confirmed" or not is_confirmed]
     walls = [member.wall_ratio for member in typical if member.wall_ratio is not None]
-    cause, moved = Counter((member.cause, member.moved) for member in typical).most_common(1)[0][0]
+    cause, moved = mode((member.cause, member.moved) for member in typical)
     return Finding(
         key=place,
         state="confirmed" if is_confirmed else "waiting",
@@ -278,7 +277,7 @@ def _joint(
         wall_ratio=median(walls) if len(walls) == len(typical) else None,
         blocks=min(member.blocks for member in typical),
         nights=min(member.nights for member in typical),
-        since=Counter(member.since for member in typical).most_common(1)[0][0],
+        since=mode(member.since for member in typical),
         cause=cause,
         moved=moved,
         command=command,

@@ -96,7 +96,7 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
         last = next((index for index, word in enumerate(name) if count[word] == 1), len(name))
         first = int(count[name[0]] == len(words)) if name else 0  # skips a shared NVIDIA
         apart[gpu] = " ".join(name[first : last + 1])
-    return [apart[row["gpu"]] if len(words) > 1 else "" for row in cells]
+    return [apart[row["gpu"]] for row in cells]
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:

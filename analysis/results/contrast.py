@@ -113,8 +113,7 @@ def stored_contrasts(database: Database) -> list[Contrast]:
         if any(texts["twin"] != "0" for texts in configs):
             contrasts[TWINS] = None
     # benchmark first, A/A pairs last
-    order = {ALWAYS_SAID: -1, TWINS.field: 1}
-    return sorted(contrasts, key=lambda contrast: order.get(contrast.field, 0))
+    return sorted(contrasts, key=lambda each: (each.is_twins, each.field != ALWAYS_SAID))
 
 
 def is_race(database: Database) -> bool:

@@ -89,7 +89,7 @@ def test_processes_in_turns_are_compared_by_their_rounds(connection: Connection)
     assert found == {0: (log(8), log(8)), 1: (log(2), log(4)), 2: (log(8), None)}
 
 
-TRIAL = {
+TRIAL: dict[str, Any] = {
     "value": "b",
     "cell_id": "c",
     "settings": "off",

@@ -8,6 +8,7 @@ import pytest
 
 from cudnn_sweep.analysis.engine import database as asking
 from cudnn_sweep.analysis.engine.database import _memory_limit, _told, export, open_database
+from cudnn_sweep.analysis.engine.prelude import each_macro
 from cudnn_sweep.analysis.engine.settings import shortened
 from cudnn_sweep.analysis.store.store import Store
 
@@ -24,7 +25,7 @@ def test_an_exported_database_needs_the_store_no_more(
     monkeypatch.setattr(asking, "question_macros", dict)
     file = tmp_path / "exported.duckdb"
     with monkeypatch.context() as patch:
-        quoted = {"quoted": asking.each_macro()["quoted"]}
+        quoted = {"quoted": each_macro()["quoted"]}
         patch.setattr(asking, "each_macro", lambda: quoted)
         assert export(kept_store, file) == ()
     with duckdb.connect(str(file), read_only=True) as plain:

@@ -319,6 +319,7 @@ def test_a_gain_is_judged_as_a_loss_from_the_nights_that_count(
     of_series: Any = {"series": series, "key": series.key, "since": since}
     candidate: Any = SimpleNamespace(**of_series, direction=direction, left_out={*left_out})
     judged = _by_nights(candidate, False)
-    assert (judged.state, judged.ratio) == ("confirmed", pytest.approx(ratio))
+    assert judged.state == "confirmed"
+    assert judged.ratio == pytest.approx(ratio)
     candidate.key = candidate.key.of(FAILURE)
     assert _by_nights(candidate, False) == Confirmation(state="undecided")

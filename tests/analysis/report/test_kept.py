@@ -20,6 +20,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_kept_text_is_not_made_again_and_has_no_file_beside_it(file: Path) -> None:
     assert kept("a.js", "1", lambda: "second") == "first"
+    assert kept("a.js", "2", lambda: "a\n\nb\n") == kept("a.js", "2", lambda: "") == "a\n\nb\n"
     assert os.listdir(file.parent) == ["a.js"]
 
 

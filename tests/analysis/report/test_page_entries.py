@@ -11,6 +11,7 @@ from cudnn_sweep.analysis.report.pages import page
 from cudnn_sweep.analysis.report.pages.field_cases import entry as case_of
 from cudnn_sweep.analysis.report.pages.transfers import SHARES, TURNED
 from cudnn_sweep.analysis.report.pages.transfers import entry as transfer_of
+from cudnn_sweep.analysis.store.location import REFERENCE
 
 
 def case(**columns: Any) -> Any:
@@ -122,12 +123,11 @@ def test_a_page_names_gpus_with_a_driver_once(monkeypatch: pytest.MonkeyPatch) -
     rows = [gpu, gpu, gpu | {"gpu": "A100"}, gpu | {"driver": None}, gpu | {"gpu": None}]
     monkeypatch.setattr(page, "_named", lambda _, rows: rows)
     database: Any = SimpleNamespace(ask=lambda *_, **__: pa.Table.from_pylist(rows))
-    asked: list[tuple[int, str]] = []
     of: Any = SimpleNamespace(
-        questions=("one", "two"),
-        entries=lambda rows, options: asked.append((len(rows), options)) or [],
+        questions=("one", "two"), entries=lambda rows, options: [(len(rows), options)]
     )
-    shown = page.show(of, database, ["a b", str(page.REFERENCE)], "night-*")
+    shown = page.show(of, database, ["a b", str(REFERENCE)], "night-*")
     versions = "torch 2.11, cuDNN 9.19.0, driver 570"
     assert shown.measured == [f"A100, {versions}", f"H200, {versions}"]
-    assert asked == [(10, "--results 'a b' --reference --sweep-id 'night-*'")]
+    found: Any = shown.entries
+    assert found == [(10, "--results 'a b' --reference --sweep-id 'night-*'")]

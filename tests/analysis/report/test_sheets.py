@@ -117,7 +117,8 @@ def test_what_all_cells_share_is_said_once() -> None:
 
 
 def verdict(other_settings: str = "", **changes: Any) -> Verdict:
-    usual = {"cell_id": "x", "env_hash": "e", "software_hash": "s", "workload_hash": None}
+    usual: dict[str, Any] = {"cell_id": "x", "env_hash": "e", "software_hash": "s"}
+    usual |= {"workload_hash": None}
     usual |= {"other_settings": other_settings, "loop_kind": "closed", "in_turns": True}
     return Verdict(**usual | {"ratio": 0.8, "wall_verdict": "helps"} | changes)
 
@@ -260,7 +261,10 @@ def test_rows_of_a_report_name_their_cell_and_contrast_by_number() -> None:
 
 
 def test_a_column_of_floats_is_rounded_and_one_of_plain_values_stays() -> None:
-    rows = [{"a": 1.23456789, "b": 1, "c": "x"}, {"a": None, "b": None, "c": "y"}]
+    rows: list[dict[str, Any]] = [
+        {"a": 1.23456789, "b": 1, "c": "x"},
+        {"a": None, "b": None, "c": "y"},
+    ]
     sheet = Sheet(columns=["a", "b", "c"], answered=rows)
     assert sheet.column("a") == [1.23457, None]
     assert sheet.rows == [(1.23457, 1, "x"), (None, None, "y")]

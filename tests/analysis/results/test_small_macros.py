@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 
+from cudnn_sweep.analysis.store.schema import settings
 from tests.analysis.one_macro import ask, fill, fill_records, macros
 
 
@@ -165,6 +166,8 @@ def test_sweeps_whose_blocks_resemble_the_block_before_are_those_that_moran_find
 def test_blocks_that_do_not_count_resemble_no_other(resembling: Connection) -> None:
     """A block may be split over launches or slots; the configs of a race change."""
     left_out: dict[str, dict[str, Any]] = {
+        "drift": {},
+        "race": {},
         "twin": {"twin": 1},
         "failed": {"status": "error"},
         "open": {"loop_kind": "open"},
@@ -172,7 +175,7 @@ def test_blocks_that_do_not_count_resemble_no_other(resembling: Connection) -> N
     }
     rows = [
         row
-        for sweep, columns in ({"drift": {}, "race": {}} | left_out).items()
+        for sweep, columns in left_out.items()
         for cell in range(4)
         for row in blocks(sweep, DRIFT, f"{cell}", **columns)
     ]
@@ -188,3 +191,124 @@ def test_blocks_that_do_not_count_resemble_no_other(resembling: Connection) -> N
         [{"sweep_id": "race", "status": "raced_out"}, {"sweep_id": "drift", "status": "ok"}],
     )
     assert ask(resembling, "from resembling_sweeps(null)") == [{"sweep_id": "drift"}]
+
+
+@pytest.fixture(scope="module")
+def configured() -> Iterator[Connection]:
+    """Records of two sweeps and two cells: without a ban, with bans, with a freeze, raced out."""
+
+    def record(sweep: str, cell: str, trial: str, **columns: Any) -> dict[str, Any]:
+        usual = {"sweep_id": sweep, "cell_id": cell, "trial_id": f"{sweep} {cell} {trial}"}
+        usual |= {name: mark.usual for name, mark in settings().items()}
+        return usual | {"twin": 0, "status": "ok", "steady_wall_ms": 5.0} | columns
+
+    rows = [
+        record("june", "x", "off"),
+        record("june", "x", "on", benchmark=True, steady_wall_ms=3.0),
+        record("june", "x", "ban", errata="ConvFwd:5", steady_wall_ms=4.0),
+        record("june", "x", "freeze", errata="ConvFwd:5:k2=1", steady_wall_ms=6.0),
+        record("june", "x", "out", status="raced_out", deterministic=True, steady_wall_ms=None),
+        record("june", "x", "twin", twin=1),
+        record("june", "y", "off"),
+        record("july", "x", "off", steady_wall_ms=2.0),
+        record("july", "x", "zero", benchmark=True, steady_wall_ms=0.0),
+        record("july", "x", "failed", deterministic=True, status="error", steady_wall_ms=None),
+    ]
+    with macros() as opened:
+        fill_records(opened, rows)
+        yield opened
+
+
+def trials(connection: Connection, call: str) -> list[tuple[str, str | None]]:
+    """Return each row's trial and setting."""
+    sql = f"select trial_id, setting from configured({call}) order by all"
+    return [(row["trial_id"], row["setting"]) for row in ask(connection, sql)]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            "'ban', null",
+            [
+                ("july x failed", "no"),
+                ("july x off", "no"),
+                ("july x zero", "no"),
+                ("june x ban", "yes"),
+                ("june x freeze", None),
+                ("june x off", "no"),
+                ("june x on", "no"),
+                ("june x twin", "no"),
+                ("june y off", "no"),
+            ],
+        ),
+        (
+            "'frozen', 'june'",
+            [
+                ("june x ban", "yes"),
+                ("june x freeze", "yes"),
+                ("june x off", "no"),
+                ("june x off", "no"),
+                ("june x on", "no"),
+                ("june x on", "no"),
+                ("june x twin", "no"),
+                ("june x twin", "no"),
+                ("june y off", "no"),
+            ],
+        ),
+        (
+            "'benchmark', 'jul*', raced_out := true",
+            [("july x failed", "false"), ("july x off", "false"), ("july x zero", "true")],
+        ),
+        (
+            "'deterministic', 'june', raced_out := true",
+            [
+                ("june x ban", "false"),
+                ("june x freeze", "false"),
+                ("june x off", "false"),
+                ("june x on", "false"),
+                ("june x out", "true"),
+                ("june x twin", "false"),
+                ("june y off", "false"),
+            ],
+        ),
+        (
+            "null, 'june'",
+            [
+                ("june x ban", None),
+                ("june x freeze", None),
+                ("june x off", None),
+                ("june x on", None),
+                ("june x out", None),
+                ("june x twin", None),
+                ("june y off", None),
+            ],
+        ),
+        (
+            "'race', 'june'",
+            [
+                ("june x ban", "other"),
+                ("june x freeze", "other"),
+                ("june x off", "other"),
+                *[("june x on", "best")] * 4,
+                ("june x twin", "other"),
+                ("june y off", "best"),
+            ],
+        ),
+        (
+            "'usual', 'june'",
+            [
+                ("june x ban", "other"),
+                ("june x freeze", "other"),
+                *[("june x off", "usual")] * 4,
+                ("june x on", "other"),
+                *[("june x twin", "usual")] * 4,
+                ("june y off", "usual"),
+            ],
+        ),
+    ],
+)
+def test_records_have_the_setting_that_a_contrast_asks_for(
+    configured: Connection, call: str, expected: list[tuple[str, str | None]]
+) -> None:
+    assert trials(configured, call) == expected
