@@ -104,36 +104,39 @@ TRIAL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("columns", "group"),
-    [
-        ({}, "same"),
-        ({"in_turns": False}, "same"),
-        ({"warnings": ["throttled"]}, "same"),
-        ({"value": "c"}, "other"),
-        ({"cell_id": "d"}, "other"),
-        ({"settings": "on"}, "other"),
-        ({"loop_kind": "open"}, "other"),
-        ({"env_hash": "f"}, "other"),
-        ({"software_hash": "t"}, "other"),
-        ({"workload_hash": "w"}, "other"),
-        ({"in_turns": True}, "other"),
-        ({"status": "error"}, None),
-        ({"twin": 1}, None),
-    ],
-)
-def test_a_group_has_one_cell_config_hardware_software_and_side(
-    connection: Connection, columns: dict[str, Any], group: str | None
-) -> None:
-    rows = [TRIAL | {"trial_id": "first"}, TRIAL | {"trial_id": "second"} | columns]
-    fill_like_records(connection, "trials", rows, texts=("value", "settings"))
+GROUPS: list[tuple[dict[str, Any], str | None]] = [
+    ({}, "same"),
+    ({"in_turns": False}, "same"),
+    ({"warnings": ["throttled"]}, "same"),
+    ({"value": "c"}, "other"),
+    ({"cell_id": "d"}, "other"),
+    ({"settings": "on"}, "other"),
+    ({"loop_kind": "open"}, "other"),
+    ({"env_hash": "f"}, "other"),
+    ({"software_hash": "t"}, "other"),
+    ({"workload_hash": "w"}, "other"),
+    ({"in_turns": True}, "other"),
+    ({"status": "error"}, None),
+    ({"twin": 1}, None),
+]
+
+
+def test_a_group_has_one_cell_config_hardware_software_and_side(connection: Connection) -> None:
+    cases = [columns | {"trial_id": f"{number}"} for number, (columns, _) in enumerate(GROUPS)]
+    fill_like_records(
+        connection, "trials", [TRIAL | columns for columns in cases], texts=("value", "settings")
+    )
     found = {row["trial_id"]: row for row in ask(connection, "from grouped('trials')")}
-    first, second = found["first"], found.get("second")
-    assert (second is None) is (group is None)
-    if second is not None:
-        assert (first["group_id"] == second["group_id"]) is (group == "same")
-        assert second["counts"] is ("warnings" not in columns)
-        assert second["in_turns"] is bool(columns.get("in_turns"))
+    usual = found["0"]["group_id"]
+    for number, (columns, group) in enumerate(GROUPS):
+        row = found.get(f"{number}")
+        assert (row is None) is (group is None), columns
+        if row is not None:
+            assert (row["group_id"] == usual) is (group == "same"), columns
+            assert row["counts"] is ("warnings" not in columns)
+            assert row["in_turns"] is bool(columns.get("in_turns"))
+    others = [found[f"{n}"]["group_id"] for n, (_, group) in enumerate(GROUPS) if group == "other"]
+    assert len(set(others)) == len(others)
 
 
 def member(group: str, **columns: Any) -> dict[str, Any]:
@@ -167,24 +170,32 @@ def member(group: str, **columns: Any) -> dict[str, Any]:
     } | columns
 
 
-@pytest.mark.parametrize(
-    ("columns", "pairs"),
-    [
-        ({}, ["b c", "c b"]),
-        ({"task": "u"}, []),
-        ({"settings": "on"}, []),
-        ({"loop_kind": "open"}, []),
-        ({"in_turns": True}, []),
-        ({"value": "b"}, []),
-        ({"cell_id": "d", "env_hash": "f", "software_hash": "t"}, ["b c", "c b"]),
-    ],
-)
-def test_groups_of_one_task_and_config_compare(
-    connection: Connection, columns: dict[str, Any], pairs: list[str]
-) -> None:
-    fill(connection, "trials", [member("b"), member("c") | columns])
-    found = ask(connection, "select cell from group_pairs('trials') order by cell")
-    assert [row["cell"] for row in found] == pairs
+COMPARED: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"task": "u"}, False),
+    ({"settings": "on"}, False),
+    ({"loop_kind": "open"}, False),
+    ({"in_turns": True}, False),
+    ({"value": "b"}, False),
+    ({"cell_id": "d", "env_hash": "f", "software_hash": "t"}, True),
+]
+
+
+def test_groups_of_one_task_and_config_compare(connection: Connection) -> None:
+    """Each case is a task of its own."""
+    sides = [
+        side
+        for number, (columns, _) in enumerate(COMPARED)
+        for side in (
+            member(f"b{number}", task=f"{number}"),
+            member(f"c{number}", **{"task": f"{number}"} | columns),
+        )
+    ]
+    fill(connection, "trials", sides)
+    rows = ask(connection, "select cell from group_pairs('trials') order by cell")
+    numbers = [number for number, (_, compares) in enumerate(COMPARED) if compares]
+    pairs = [pair for n in numbers for pair in (f"b{n} c{n}", f"c{n} b{n}")]
+    assert [row["cell"] for row in rows] == sorted(pairs)
 
 
 def test_a_group_sums_up_its_processes(connection: Connection) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 
+from cudnn_sweep.analysis.engine.database import COPIED_PAIRS
 from cudnn_sweep.analysis.store.schema import RunRecord
 from tests.analysis.conftest import COLD, in_cell, make_pair
 from tests.analysis.one_macro import Rows, ask, fill_records, macros
@@ -188,6 +189,14 @@ def rows_of_cells() -> Rows:
     return [asdict(record) for record in chain(records(), edges())]
 
 
+def filled(connection: Connection) -> Connection:
+    """Fill in the records, and hold the contrast's pairs: two macros read them."""
+    fill_records(connection, rows_of_cells())
+    connection.execute(f"create temp table held as from block_pairs({CONTRAST}, null)")
+    connection.execute(COPIED_PAIRS.replace("copied_pairs", "held"))
+    return connection
+
+
 @pytest.fixture(scope="module")
 def kept() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(lzma.decompress(KEPT.read_bytes()))
@@ -197,8 +206,7 @@ def kept() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def drawn() -> Iterator[Connection]:
     with macros() as connection:
-        fill_records(connection, rows_of_cells())
-        yield connection
+        yield filled(connection)
 
 
 @pytest.mark.parametrize("macro", ASKED)
@@ -221,7 +229,7 @@ def test_kept_cells_meet_every_verdict(kept: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     with macros() as connection:
-        fill_records(connection, rows_of_cells())
+        filled(connection)
         answers = {macro: answer(connection, macro) for macro in ASKED}
     KEPT.write_bytes(lzma.compress(json.dumps(answers).encode(), preset=9))
     for macro, rows in answers.items():

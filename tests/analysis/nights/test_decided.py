@@ -48,7 +48,7 @@ TAILS = [
     "wwwwwwww",
     "fffffff..ww",
 ]
-LENGTHS = (3, 4, 5, 8, 11, 12, 31, 34)  # nights before the tail
+LENGTHS = (3, 4, 8, 12, 34)  # nights before the tail
 
 
 def numbers(nights: int, tail: str, *, odd: bool) -> list[float | None]:
