@@ -58,8 +58,7 @@ def file_name(stem: str, content: pa.Buffer) -> str:
     """Return `stem.CHECKSUM.parquet` for a file with this content."""
     if len(content) <= SMALL_BYTES:
         return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
-    footer_bytes = int.from_bytes(content[-END_BYTES:-4].to_pybytes(), "little")
-    return f"{stem}.footer-{zlib.crc32(content[-footer_bytes - END_BYTES :]):08x}.parquet"
+    return f"{stem}.footer-{zlib.crc32(_footer(pa.BufferReader(content))):08x}.parquet"
 
 
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:

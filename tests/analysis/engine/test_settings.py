@@ -50,6 +50,7 @@ def test_sql_and_python_write_a_setting_alike(
     assert found.to_arrow_table()["text"].to_pylist() == [as_text(value) for value in values]
 
 
+@settings(deadline=None, max_examples=30)
 @given(
     values=st.dictionaries(
         st.from_regex(r"[a-z_]{1,8}", fullmatch=True),

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.analysis.nights.candidates import _grown_since, _with_new_software
+from cudnn_sweep.analysis.nights.candidates import (
+    _grown_since,
+    _of_this_machine,
+    _with_new_software,
+)
 from cudnn_sweep.analysis.nights.history import (
     HARDWARE,
     MACHINE,
@@ -300,6 +304,32 @@ def test_the_last_night_with_both_times_says_whether_a_loop_is_cpu_bound(
     made = replace(history(len(usual) + len(walls)), series=(device, wall))
     judged = Confirmation(state="confirmed", ratio=1.5)
     assert bool(_walls(candidate, judged, None, made)) is shown
+
+
+@pytest.mark.parametrize(
+    ("wall", "gpu", "kept"),
+    [
+        (LAUNCH_BOUND * 10.0, 10.0, [1.0, 2.0, 3.0]),
+        (LAUNCH_BOUND * 10.0 + 0.1, 10.0, [None, 2.0, 3.0]),
+        (None, 10.0, [1.0, 2.0, 3.0]),
+        (20.0, None, [1.0, 2.0, 3.0]),
+    ],
+)
+def test_nights_of_another_machine_do_not_count_for_a_cpu_bound_loop(
+    wall: float | None, gpu: float | None, kept: list[float | None]
+) -> None:
+    """Of the nights before, one is of another host and GPU, one of another host, one of no host."""
+    places = [("b", "GPU-b"), ("b", "GPU-a"), (None, "GPU-b"), ("a", "GPU-a")]
+    points = [
+        replace(point, host=host, gpu_uuid=uuid)
+        for point, (host, uuid) in zip(points_of([1.0, 2.0, 3.0, wall], FIRST), places, strict=True)
+    ]
+    series = Series(key=key_of().of(STEADY_WALL), points=tuple(points))
+    device = Series(key=key_of().of(STEADY_DEVICE), points=points_of([gpu], FIRST))
+    assert _of_this_machine(series, device).numbers == [*kept, wall]
+    assert _of_this_machine(series, None) is series
+    of_device = replace(series, key=device.key)
+    assert _of_this_machine(of_device, device) is of_device
 
 
 @pytest.mark.parametrize(
