@@ -193,9 +193,90 @@ def test_blocks_that_do_not_count_resemble_no_other(resembling: Connection) -> N
     assert ask(resembling, "from resembling_sweeps(null)") == [{"sweep_id": "drift"}]
 
 
-@pytest.fixture(scope="module")
-def configured() -> Iterator[Connection]:
-    """Records of two sweeps and two cells: without a ban, with bans, with a freeze, raced out."""
+CALLS: list[tuple[str, list[tuple[str, str | None]]]] = [
+    (
+        "'ban', null",
+        [
+            ("july x failed", "no"),
+            ("july x off", "no"),
+            ("july x zero", "no"),
+            ("june x ban", "yes"),
+            ("june x freeze", None),
+            ("june x off", "no"),
+            ("june x on", "no"),
+            ("june x twin", "no"),
+            ("june y off", "no"),
+        ],
+    ),
+    (
+        "'frozen', 'june'",
+        [
+            ("june x ban", "yes"),
+            ("june x freeze", "yes"),
+            ("june x off", "no"),
+            ("june x off", "no"),
+            ("june x on", "no"),
+            ("june x on", "no"),
+            ("june x twin", "no"),
+            ("june x twin", "no"),
+            ("june y off", "no"),
+        ],
+    ),
+    (
+        "'benchmark', 'jul*', raced_out := true",
+        [("july x failed", "false"), ("july x off", "false"), ("july x zero", "true")],
+    ),
+    (
+        "'deterministic', 'june', raced_out := true",
+        [
+            ("june x ban", "false"),
+            ("june x freeze", "false"),
+            ("june x off", "false"),
+            ("june x on", "false"),
+            ("june x out", "true"),
+            ("june x twin", "false"),
+            ("june y off", "false"),
+        ],
+    ),
+    (
+        "null, 'june'",
+        [
+            ("june x ban", None),
+            ("june x freeze", None),
+            ("june x off", None),
+            ("june x on", None),
+            ("june x out", None),
+            ("june x twin", None),
+            ("june y off", None),
+        ],
+    ),
+    (
+        "'race', 'june'",
+        [
+            ("june x ban", "other"),
+            ("june x freeze", "other"),
+            ("june x off", "other"),
+            *[("june x on", "best")] * 4,
+            ("june x twin", "other"),
+            ("june y off", "best"),
+        ],
+    ),
+    (
+        "'usual', 'june'",
+        [
+            ("june x ban", "other"),
+            ("june x freeze", "other"),
+            *[("june x off", "usual")] * 4,
+            ("june x on", "other"),
+            *[("june x twin", "usual")] * 4,
+            ("june y off", "usual"),
+        ],
+    ),
+]
+
+
+def test_records_have_the_setting_that_a_contrast_asks_for(connection: Connection) -> None:
+    """Two sweeps and two cells: without a ban, with bans, with a freeze, raced out."""
 
     def record(sweep: str, cell: str, trial: str, **columns: Any) -> dict[str, Any]:
         usual = {"sweep_id": sweep, "cell_id": cell, "trial_id": f"{sweep} {cell} {trial}"}
@@ -214,104 +295,10 @@ def configured() -> Iterator[Connection]:
         record("july", "x", "zero", benchmark=True, steady_wall_ms=0.0),
         record("july", "x", "failed", deterministic=True, status="error", steady_wall_ms=None),
     ]
-    with macros() as opened:
-        fill_records(opened, rows)
-        yield opened
-
-
-def trials(connection: Connection, call: str) -> list[tuple[str, str | None]]:
-    """Return each row's trial and setting."""
-    sql = f"select trial_id, setting from configured({call}) order by all"
-    return [(row["trial_id"], row["setting"]) for row in ask(connection, sql)]
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        (
-            "'ban', null",
-            [
-                ("july x failed", "no"),
-                ("july x off", "no"),
-                ("july x zero", "no"),
-                ("june x ban", "yes"),
-                ("june x freeze", None),
-                ("june x off", "no"),
-                ("june x on", "no"),
-                ("june x twin", "no"),
-                ("june y off", "no"),
-            ],
-        ),
-        (
-            "'frozen', 'june'",
-            [
-                ("june x ban", "yes"),
-                ("june x freeze", "yes"),
-                ("june x off", "no"),
-                ("june x off", "no"),
-                ("june x on", "no"),
-                ("june x on", "no"),
-                ("june x twin", "no"),
-                ("june x twin", "no"),
-                ("june y off", "no"),
-            ],
-        ),
-        (
-            "'benchmark', 'jul*', raced_out := true",
-            [("july x failed", "false"), ("july x off", "false"), ("july x zero", "true")],
-        ),
-        (
-            "'deterministic', 'june', raced_out := true",
-            [
-                ("june x ban", "false"),
-                ("june x freeze", "false"),
-                ("june x off", "false"),
-                ("june x on", "false"),
-                ("june x out", "true"),
-                ("june x twin", "false"),
-                ("june y off", "false"),
-            ],
-        ),
-        (
-            "null, 'june'",
-            [
-                ("june x ban", None),
-                ("june x freeze", None),
-                ("june x off", None),
-                ("june x on", None),
-                ("june x out", None),
-                ("june x twin", None),
-                ("june y off", None),
-            ],
-        ),
-        (
-            "'race', 'june'",
-            [
-                ("june x ban", "other"),
-                ("june x freeze", "other"),
-                ("june x off", "other"),
-                *[("june x on", "best")] * 4,
-                ("june x twin", "other"),
-                ("june y off", "best"),
-            ],
-        ),
-        (
-            "'usual', 'june'",
-            [
-                ("june x ban", "other"),
-                ("june x freeze", "other"),
-                *[("june x off", "usual")] * 4,
-                ("june x on", "other"),
-                *[("june x twin", "usual")] * 4,
-                ("june y off", "usual"),
-            ],
-        ),
-    ],
-)
-def test_records_have_the_setting_that_a_contrast_asks_for(
-    configured: Connection, call: str, expected: list[tuple[str, str | None]]
-) -> None:
-    assert trials(configured, call) == expected
+    fill_records(connection, rows)
+    for call, expected in CALLS:
+        found = ask(connection, f"select trial_id, setting from configured({call}) order by all")
+        assert [(row["trial_id"], row["setting"]) for row in found] == expected, call
 
 
 def test_cells_that_differ_in_one_axis_alone_are_one_task_of_it(connection: Connection) -> None:
