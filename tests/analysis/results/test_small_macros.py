@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 
-from cudnn_sweep.analysis.store.schema import axes, settings
+from cudnn_sweep.analysis.store.schema import settings
 from tests.analysis.one_macro import ask, fill, fill_records, macros
 
 
@@ -279,7 +279,8 @@ def test_records_have_the_setting_that_a_contrast_asks_for(connection: Connectio
     """Two sweeps and two cells: without a ban, with bans, with a freeze, raced out."""
 
     def record(sweep: str, cell: str, trial: str, **columns: Any) -> dict[str, Any]:
-        usual = {"sweep_id": sweep, "cell_id": cell, "trial_id": f"{sweep} {cell} {trial}"}
+        usual: dict[str, Any] = {"sweep_id": sweep, "cell_id": cell}
+        usual |= {"trial_id": f"{sweep} {cell} {trial}"}
         usual |= {name: mark.usual for name, mark in settings().items()}
         return usual | {"twin": 0, "status": "ok", "steady_wall_ms": 5.0} | columns
 
@@ -299,39 +300,3 @@ def test_records_have_the_setting_that_a_contrast_asks_for(connection: Connectio
     for call, expected in CALLS:
         found = ask(connection, f"select trial_id, setting from configured({call}) order by all")
         assert [(row["trial_id"], row["setting"]) for row in found] == expected, call
-
-
-def test_cells_that_differ_in_one_axis_alone_are_one_task_of_it(connection: Connection) -> None:
-    usual = {name: axis.usual for name, axis in axes().items()} | {"input_shape": [8, 3]}
-    cells: dict[str, dict[str, Any]] = {
-        "usual": {},
-        "precise": {"precision": "fp32"},
-        "cycle": {"regime": "cycle", "regime_parameters": {"sizes": 4.0}},
-        "cycles": {"regime": "cycle", "regime_parameters": {"sizes": 8.0}},
-        "other loss": {"loss": "mine"},
-        "larger": {"input_shape": [16, 3]},
-        "placed": {"state": "placed"},
-    }
-    fill_records(
-        connection,
-        [usual | columns | {"cell_id": name, "trial_id": name} for name, columns in cells.items()],
-    )
-
-    def tasks(axis: str) -> dict[str, Any]:
-        rows = ask(connection, f"from cell_tasks({axis})")
-        return {row["cell_id"]: row for row in rows}
-
-    def alike(axis: str) -> set[str]:
-        found = tasks(axis)
-        return {name for name in cells if found[name]["task"] == found["usual"]["task"]}
-
-    assert alike("null") == {"usual"}
-    assert alike("'precision'") == {"usual", "precise"}
-    assert alike("'regime'") == {"usual", "cycle", "cycles"}
-    assert alike("'input_shape'") == {"usual", "larger"}
-    found = tasks("'regime'")
-    assert [found[name]["axis_value"] for name in ("cycle", "precise")] == ["cycle", None]
-    assert tasks("'input_shape'")["larger"]["axis_value"] == "16x3"
-    assert {row["is_usual"] for row in tasks("null").values()} == {False}
-    of_state = tasks("'state'")
-    assert [name for name in cells if not of_state[name]["is_usual"]] == ["placed"]
