@@ -23,10 +23,13 @@ def drawn() -> dict[str, Any]:
 
 
 def test_each_chart_is_drawn_as_kept() -> None:
+    """Charts that are not kept yet may stand between them."""
     kept, now = json.loads(lzma.decompress(KEPT.read_bytes())), drawn()
     assert now["colours"] == kept["colours"]
-    assert [chart["name"] for chart in now["charts"]] == [chart["name"] for chart in kept["charts"]]
-    for chart, before in zip(now["charts"], kept["charts"], strict=True):
+    names = [chart["name"] for chart in kept["charts"]]
+    charts = [chart for chart in now["charts"] if chart["name"] in names]
+    assert [chart["name"] for chart in charts] == names
+    for chart, before in zip(charts, kept["charts"], strict=True):
         assert chart == before
 
 
