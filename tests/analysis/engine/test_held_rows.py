@@ -8,8 +8,11 @@ import pytest
 
 from cudnn_sweep.analysis.engine import database as asking
 from cudnn_sweep.analysis.engine.database import _memory_limit, _told, export, open_database
+from cudnn_sweep.analysis.engine.dictionary import columns_explained
 from cudnn_sweep.analysis.engine.prelude import each_macro
+from cudnn_sweep.analysis.engine.queries import parse_query
 from cudnn_sweep.analysis.engine.settings import shortened
+from cudnn_sweep.analysis.errors import QueryError
 from cudnn_sweep.analysis.store.store import Store
 
 
@@ -94,3 +97,21 @@ def test_a_long_quoted_text_keeps_its_beginning(length: int, is_short: bool) -> 
     if is_short:
         assert line.startswith(f'errata="{text[:23]}... #')
         assert line != shortened(f'errata="{text[:-1]}y"')
+
+
+def test_a_question_without_parameters_says_so() -> None:
+    plain = parse_query("mine", "-- How many?\nselect count(*) as trials from records\n")
+    with pytest.raises(QueryError, match="mine has no parameter 'x'; its parameters: none$"):
+        plain.values({"x": 1})
+    one = parse_query("mine", "-- How many?\n-- $least BIGINT = 1: leave out\nselect $least as n\n")
+    with pytest.raises(QueryError, match="its parameters: least$"):
+        one.values({"x": 1})
+
+
+def test_columns_that_nothing_explains_have_an_empty_meaning() -> None:
+    sql = "-- Which?\nselect cell_id, 1 as nobody_knows, 0.9 as ratio, 0.8 as ratio_low from records\n"
+    found = columns_explained(parse_query("mine", sql))
+    assert list(found) == ["cell_id", "nobody_knows", "ratio", "ratio_low"]
+    assert found["nobody_knows"] == ""
+    assert found["cell_id"] and found["ratio"]
+    assert found["ratio_low"].endswith("end of its 95% interval")
