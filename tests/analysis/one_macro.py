@@ -50,9 +50,11 @@ def fill(
     connection.register(name, pa.table(arrays))
 
 
-def fill_records(connection: Connection, rows: Rows) -> None:
+def fill_records(connection: Connection, rows: Rows | pa.Table) -> None:
     """Make the view `records` of these rows; columns that they lack are null."""
-    connection.register("stored", pa.Table.from_pylist(rows, schema=arrow_schema()))
+    is_table = isinstance(rows, pa.Table)
+    table = rows if is_table else pa.Table.from_pylist(rows, schema=arrow_schema())
+    connection.register("stored", table)
     sql = with_config("select * from stored")
     connection.execute(f"create or replace table with_config as {sql}")
     connection.execute("create or replace view records as from with_config")

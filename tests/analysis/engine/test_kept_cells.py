@@ -6,9 +6,8 @@
 import json
 import lzma
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 from cudnn_sweep.analysis.engine.database import COPIED_PAIRS
-from cudnn_sweep.analysis.store.schema import RunRecord
+from cudnn_sweep.analysis.store.schema import RunRecord, to_table
 from tests.analysis.conftest import COLD, in_cell, make_pair
-from tests.analysis.one_macro import Rows, ask, fill_records, macros
+from tests.analysis.one_macro import ask, fill_records, macros
 
 KEPT = Path(__file__).with_name("kept_cells.json.xz")
 CELLS = 48
@@ -185,13 +184,9 @@ def short(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def rows_of_cells() -> Rows:
-    return [asdict(record) for record in chain(records(), edges())]
-
-
 def filled(connection: Connection) -> Connection:
     """Fill in the records, and hold the contrast's pairs: two macros read them."""
-    fill_records(connection, rows_of_cells())
+    fill_records(connection, to_table([*records(), *edges()]))
     connection.execute(f"create temp table held as from block_pairs({CONTRAST}, null)")
     connection.execute(COPIED_PAIRS.replace("copied_pairs", "held"))
     return connection
