@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cudnn_sweep.analysis.engine.axes import NAMED
 from cudnn_sweep.analysis.store.schema import axes
 from tests.analysis.one_macro import ask, fill_records, macros
 
@@ -46,3 +47,9 @@ def test_cells_that_differ_in_one_axis_alone_are_one_task_of_it() -> None:
         assert {row["is_usual"] for row in tasks("null").values()} == {False}
         of_state = tasks("'state'")
         assert [name for name in cells if not of_state[name]["is_usual"]] == ["placed"]
+
+
+def test_a_cells_name_is_made_of_its_axes_their_parameters_and_its_model() -> None:
+    assert {*axes(), "loss", "optimiser", "model_arguments", "regime_parameters"} <= {*NAMED}
+    assert not {"kernel_size", "bias", "listed_shapes", "placement"} & {*NAMED}
+    assert NAMED[-1] == "gpu"

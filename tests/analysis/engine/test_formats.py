@@ -127,3 +127,18 @@ def test_example_for_otava_has_the_columns_of_its_configuration_and_one_value_a_
     places = {(row["branch"], datetime.fromisoformat(row[test["time_column"]])) for row in rows}
     assert len(places) == len(rows) and len({night for _, night in places}) == 4
     assert all(float(row[metric]) >= 0 for row in rows for metric in test["metrics"])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a", "a", "a"], ["a", "a_1", "a_2"]),
+        (["a", "a_1", "a"], ["a", "a_1", "a_2"]),
+        (["a", "a", "a_1", "a"], ["a", "a_2", "a_1", "a_3"]),
+    ],
+)
+def test_columns_of_one_name_are_told_apart(names: list[str], expected: list[str]) -> None:
+    table = pa.table([[number] for number in range(len(names))], names=names)
+    (row,) = json.loads(formats.to_json(table))
+    assert row == {name: number for number, name in enumerate(expected)}
