@@ -32,7 +32,7 @@ from cudnn_sweep.analysis.nights.series import (
     Confirmation,
     Series,
 )
-from cudnn_sweep.analysis.nights.settle import _by_nights, _walls
+from cudnn_sweep.analysis.nights.settle import _by_nights, _news_apart, _walls
 from tests.made_up_night import finding_of, history_of, key_of, points_of
 
 FIRST = date(2026, 11, 1)
@@ -353,3 +353,24 @@ def test_a_gain_is_judged_as_a_loss_from_the_nights_that_count(
     assert judged.ratio == pytest.approx(ratio)
     candidate.key = candidate.key.of(FAILURE)
     assert _by_nights(candidate, False) == Confirmation(state="undecided")
+
+
+def test_news_of_a_cell_are_told_once() -> None:
+    """Other kernels explain other bits; a change that came with other kernels names them itself."""
+    kernels = Change(part="kernels", before="old", now="new")
+    news = {
+        (metric, cell): finding_of(
+            key_of(metric, cell, cell_id=cell), FIRST, before="a", now="b", is_news=True
+        )
+        for metric in ("engine", "bits")
+        for cell in "xy"
+    }
+    slower = finding_of(key_of(cell="x", cell_id="x"), FIRST, before=1.0, now=2.0, ratio=2.0)
+    beside = replace(slower, kernels=kernels)
+    bits = [news["bits", "x"], news["bits", "y"]]
+    assert _news_apart(bits) == bits
+    assert _news_apart([slower, *bits]) == [slower, *bits]
+    assert _news_apart([news["engine", "x"], *bits]) == [news["engine", "x"], bits[1]]
+    assert _news_apart([beside, *news.values()]) == [beside, news["engine", "y"]]
+    alert = replace(news["engine", "x"], is_news=False)
+    assert _news_apart([beside, alert]) == [beside, alert]
