@@ -2,7 +2,7 @@
 
 import pytest
 
-from cudnn_sweep.analysis.answers.answer import Answer, Section, Verbatim, formats
+from cudnn_sweep.analysis.answers.answer import Answer, Section, State, Verbatim, formats
 from cudnn_sweep.analysis.answers.text import lines_of
 
 ANSWER = Answer(
@@ -125,3 +125,20 @@ def test_code_is_fenced_by_more_marks_than_it_holds() -> None:
         section = Section(title="T", items=[(Verbatim(text),)])
         answer = Answer(kind="gate", subject="n", state="fine", headline="H", sections=[section])
         assert formats()[".md"].render(answer) == f"## H\n\n### T\n\n- {fenced}\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("fine", 0),
+        ("excused", 0),
+        ("worse", 1),
+        ("mistyped", 2),
+        ("cannot tell", 3),
+        ("does not run", 4),
+        ("needs a GPU", 5),
+        ("unfinished", 6),
+    ],
+)
+def test_scripts_rely_on_the_exit_code_of_each_state(state: State, code: int) -> None:
+    assert Answer(kind="gate", subject="n", state=state, headline="H").code == code
