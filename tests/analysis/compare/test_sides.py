@@ -51,6 +51,7 @@ def test_a_full_name_wins_and_a_gpu_before_sweeps_named_after_it(
     ("text", "message"),
     [
         ("2.1", r"2.1 may mean .*torch=2.11.0, torch=2.12.0.*; name one as KIND=NAME"),
+        ("torch=2.1", r"torch=2.1 may mean torch=2.11.0, torch=2.12.0; name one as KIND=NAME"),
         ("speed=fast", "found kind 'speed', allowed are"),
         ("A100", r"A100: found no such results; there are .*gpu=NVIDIA H200"),
         ("gpu=2.11.0", r"found no such results; there are gpu=NVIDIA H200$"),

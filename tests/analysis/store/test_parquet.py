@@ -1,5 +1,6 @@
 """Which Parquet files are ours and whole, at the edge of each rule; and how a table is written."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,6 +100,17 @@ def test_a_row_without_a_key_is_damage_wherever_it_stands(
     assert [state.recorded for state in store.sweeps()] == [1]
     assert len(store.torn_files()) == 1
     assert len(store.snapshot().torn) == 1
+
+
+@pytest.mark.parametrize("year", [1969, 1970])
+@pytest.mark.parametrize("is_part", [True, False])
+def test_a_date_before_1970_is_damage(store: Store, is_part: bool, year: int) -> None:
+    record = make_record(started_at=datetime(year, 6, 1, tzinfo=UTC))
+    if is_part:
+        store.write_part("night-1", to_table([record]))
+    else:
+        store.write(record)
+    assert len(store.snapshot().torn) == (year < 1970)
 
 
 def test_sweeps_are_compacted_from_so_many_trials_on(
