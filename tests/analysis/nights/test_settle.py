@@ -402,3 +402,17 @@ def test_wall_time_is_of_the_pairs_of_the_same_kernels_where_they_alone_confirm(
     alone = replace(fresh, processes=[{**row, "engine": None} for row in processes])
     undecided = alone.judge_all([candidate], TORCH, is_cut=False)[DEVICE_KEY]
     assert (undecided.confirmation.state, undecided.confirmation.blocks) == ("undecided", 7)
+
+
+def test_what_shows_no_more_after_fresh_trials_is_refuted_or_what_they_say() -> None:
+    nights = history([*STEADY, *SLOWER], new_torch_at=len(STEADY))
+    suspected = screen_all(nights, Memory())
+    screened = replace(suspected, candidates=())
+    (candidate,) = suspected.candidates
+    (gone,) = settle_all(suspected, screened, {}, nights, lambda _: "again")
+    assert gone.state == "refuted"
+    fresh = {candidate.key: pairs("confirmed")}
+    (found,) = settle_all(suspected, screened, fresh, nights, lambda _: "again")
+    assert found.state == "confirmed"
+    old = replace(suspected, candidates=(replace(candidate, is_seen=False),))
+    assert settle_all(old, screened, {}, nights, lambda _: "again") == []
