@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 import pytest
+from urllib3.exceptions import MaxRetryError
 
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
 from cudnn_sweep.orchestrator.nightly import news
@@ -209,6 +210,61 @@ def test_url_comes_from_a_variable_or_a_file(tmp_path: Path) -> None:
     assert from_variable == find_webhook(WebhookKeys(url_file=str(file), form="slack"), {})
     assert from_variable.url == url and from_variable.shown == "https://hooks.example"
     assert SECRET not in repr(from_variable)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_taken"),
+    [
+        ("https://hooks.example/x", True),
+        ("http://hooks.example:8080/x", True),
+        ("https://hooks.example/\u00e4", False),
+        ("https://hooks.example/a b", False),
+        ("https://hooks.example/a\x07b", False),
+        ("https://me@hooks.example/x", False),
+        ("https:///x", False),
+        ("ftp://hooks.example/x", False),
+        ("hooks.example/x", False),
+        ("https://hooks.example:port/x", False),
+        ("", False),
+    ],
+)
+def test_only_a_plain_url_is_taken_and_none_is_quoted(url: str, is_taken: bool) -> None:
+    keys = WebhookKeys(url_env="HOOK")
+    if is_taken:
+        assert find_webhook(keys, {"HOOK": url}).url == url
+        return
+    with pytest.raises(SpecError, match="^metadata.sweep.nightly.webhook.url_env: HOOK must hold"):
+        find_webhook(keys, {"HOOK": url})
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(111, "Connection refused"), "ConnectionRefusedError, Connection refused"),
+        (OSError("of our own"), "OSError"),
+        (ValueError(SECRET), "ValueError"),
+        (caused(ValueError(SECRET), OSError(113, "No route to host")), "ValueError, No route to host"),
+        (caused(OSError(110, "timed out"), ValueError(SECRET)), "TimeoutError"),
+        (MaxRetryError(None, SECRET, OSError(5, "odd")), "OSError, odd"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_failure_is_an_error_with_the_systems_reason(error: Exception, text: str) -> None:
+    assert news._failure(error) == text
+
+
+@pytest.mark.parametrize(("code", "posts"), [(429, 5), (500, 5), (499, 1), (300, 1), (199, 1)])
+def test_a_busy_server_is_asked_five_times_and_any_other_once(
+    receiver: Receiver, code: int, posts: int
+) -> None:
+    receiver.answers = [status(code)]
+    with pytest.raises(WebhookError):
+        tell(receiver.webhook(), NEWS)
+    assert len(receiver.bodies) == posts
 
 
 def test_missing_variable_and_file_are_named(tmp_path: Path) -> None:
