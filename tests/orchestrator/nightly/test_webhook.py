@@ -248,7 +248,10 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (OSError(111, "Connection refused"), "ConnectionRefusedError, Connection refused"),
         (OSError("of our own"), "OSError"),
         (ValueError(SECRET), "ValueError"),
-        (caused(ValueError(SECRET), OSError(113, "No route to host")), "ValueError, No route to host"),
+        (
+            caused(ValueError(SECRET), OSError(113, "No route to host")),
+            "ValueError, No route to host",
+        ),
         (caused(OSError(110, "timed out"), ValueError(SECRET)), "TimeoutError"),
         (MaxRetryError(None, SECRET, OSError(5, "odd")), "OSError, odd"),  # type: ignore[arg-type]
     ],

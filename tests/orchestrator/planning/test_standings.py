@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.analysis.results.advice import Advice
+from cudnn_sweep.analysis.results.contrast import RACE
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.planning import decided
 from cudnn_sweep.orchestrator.planning.decided import (
@@ -16,8 +17,13 @@ from cudnn_sweep.orchestrator.planning.decided import (
     OPEN,
     OUT,
     Standing,
+    contrasts_in,
+    contrasts_of,
     is_over,
+    name_of,
+    standings,
     standings_text,
+    stopped_cells,
 )
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, read_replicates
 from cudnn_sweep.orchestrator.planning.plan import (
@@ -27,6 +33,7 @@ from cudnn_sweep.orchestrator.planning.plan import (
 )
 from cudnn_sweep.orchestrator.planning.session import Job, modules_to_preload, session_of
 from cudnn_sweep.orchestrator.planning.spec import INLINE, cells_named, is_night_of, is_of
+from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.errors import CellsError, UserCodeError
 from tests.makers import MakePlan
@@ -134,6 +141,83 @@ def test_a_job_is_open_until_its_advice_is_settled_or_its_last_block_ran(
     any_store: Any = store
     states = list(decided._advised(any_store, "", contrasts, Job()))
     assert [of.state for of in states] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize(
+    ("job", "is_race", "asked", "stays"),
+    [
+        (None, False, "tested", ""),
+        (None, True, "tested", ""),
+        (Job(), False, "advised", ""),
+        (Job(), True, "tested", name_of(Config())),
+    ],
+)
+def test_advice_decides_the_cells_of_a_job_and_a_race_keeps_what_it_is_compared_with(
+    plan_of: MakePlan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    job: Job | None,
+    is_race: bool,
+    asked: str,
+    stays: str,
+) -> None:
+    plan = replace(plan_of("noop"), is_race=is_race)
+    session = replace(session_of(plan, "s", tmp_path), job=job, looks=(3,))
+    for name in ("tested", "advised"):
+        states = [state(cell_id=name, contrast="c"), state(DECIDED, cell_id="other", contrast="c")]
+        monkeypatch.setattr(decided, f"_{name}", lambda *_, found=states, **__: found)
+    store: Any = None
+    found = standings(store, session)
+    assert {*found} == {asked, "other"}
+    assert {each.stays for each in found.values()} == {stays}
+    assert stopped_cells(store, session) == {"other"}
+    assert stopped_cells(store, replace(session, looks=())) == set()
+
+
+def test_a_cell_has_each_contrasts_first_state() -> None:
+    first, again = state(DECIDED, cell_id="a", contrast="c"), state(cell_id="a", contrast="c")
+    other = state(cell_id="a", contrast="c", other_settings="layout")
+    found = decided._by_cell([first, again, other, state(cell_id="b", contrast="c")])
+    assert list(found["a"].states) == [first, other]
+    assert {*found} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("configs", "is_race", "contrasts"),
+    [
+        ((Config(),), True, 0),
+        ((Config(), Config(benchmark=True)), True, 1),
+        ((Config(),), False, 0),
+        ((Config(), Config(benchmark=True)), False, 1),
+        ((Config(), Config(benchmark=True), Config(deterministic=True)), False, 2),
+        ((Config(), Config(benchmark=True), Config(deterministic=True)), True, 1),
+    ],
+)
+def test_a_race_is_one_contrast_and_other_plans_have_one_for_each_pair_that_differs_in_one_field(
+    plan_of: MakePlan, configs: tuple[Config, ...], is_race: bool, contrasts: int
+) -> None:
+    plan = replace(plan_of("noop", configs=configs), is_race=is_race)
+    assert len(contrasts_in(plan)) == contrasts
+    assert (RACE in contrasts_in(plan)) == (is_race and contrasts > 0)
+    alone = plan_of("noop", configs=configs[:1], batch=7).trials
+    beside = replace(plan, trials=(*plan.trials, *alone))
+    assert len(contrasts_in(beside)) == contrasts, "a cell of one config has none"
+
+
+def test_a_contrast_is_tested_once_for_each_config_with_its_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(decided.ContrastState, "of", lambda *_, **of: asked.append(of) or ["state"])
+    monkeypatch.setattr(decided.RaceState, "of", lambda *_, **__: ["race"])
+    configs = [Config(), Config(deterministic=True), Config(benchmark=True)]
+    benchmark, store = contrasts_of([configs[0], configs[2]]), SimpleNamespace()
+    any_store: Any = store
+    assert list(decided._tested(any_store, "s", benchmark, configs, 4, one_sided=True)) == ["state"]
+    assert [(of["of_cells"], of["one_sided"]) for of in asked] == [(8, True)]
+    race: Any = [*benchmark, RACE]
+    assert list(decided._tested(any_store, "s", race, configs, 4)) == ["race"]
+    assert len(asked) == 1
 
 
 def test_a_job_that_starts_warm_needs_two_blocks() -> None:
