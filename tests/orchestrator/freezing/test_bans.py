@@ -4,18 +4,21 @@ import io
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.orchestrator.cli import failing
-from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.errors import ModelError, SpecError
+from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.orchestrator.freezing import bans as banning
 from cudnn_sweep.orchestrator.freezing.bans import answered, bans, bans_of
 from cudnn_sweep.orchestrator.planning.request import Planned
@@ -143,6 +146,70 @@ def test_cells_without_a_convolution_in_cudnn_are_not_measured() -> None:
     answer, rows, _ = answered(BansOptions(workload="batch_norm"), None)
     assert (answer.code, len(rows)) == (0, 0)
     assert answer.headline.startswith("Nothing to ban: no cell of batch_norm")
+
+
+ENGINES = {"conv": "ConvFwd_eng5", "deconv": "ConvBwdData_eng0"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "found", "warned"),
+    [
+        (["conv"], {"conv": ["ConvFwd:5"]}, 0),
+        (["conv", "norm", "deconv"], {"conv": ["ConvFwd:5"], "deconv": ["ConvBwdData:0"]}, 0),
+        (["norm"], {}, 0),
+        (["fails", "conv"], {"conv": ["ConvFwd:5"]}, 1),
+        (["conv", "fails"], {"conv": ["ConvFwd:5"]}, 1),
+        (["fails", "norm"], None, 1),
+        (["fails"], None, 1),
+    ],
+)
+def test_a_cell_that_fails_is_left_out_unless_no_other_takes_an_engine(
+    cells: list[str], found: dict[str, list[str]] | None, warned: int
+) -> None:
+    def of(trial: Any) -> Any:
+        def log(config: object) -> Any:
+            if trial.cell.cell_id == "fails":
+                raise ModelError("it raises")
+            tag = ENGINES.get(trial.cell.cell_id)
+            return SimpleNamespace(logged_choices=[SimpleNamespace(engine=tag)] if tag else None)
+
+        assert not trial.twin, "a twin runs the same"
+        return SimpleNamespace(log=log)
+
+    trials = [
+        SimpleNamespace(twin=twin, config=None, cell=SimpleNamespace(cell_id=name))
+        for name in cells
+        for twin in (0, 1)
+    ]
+    looked: Any = SimpleNamespace(chosen=SimpleNamespace(trials=trials))
+    said = io.StringIO()
+    opened: Any = lambda *_: nullcontext(SimpleNamespace(of=of))
+    if found is None:
+        with pytest.raises(ModelError, match="uses an engine of cuDNN; left out: it raises"):
+            banning._bans_by_cell(looked, Console(file=said, width=200), opened)
+    else:
+        assert banning._bans_by_cell(looked, Console(file=said, width=200), opened) == found
+        engines = ", ".join(sorted(rule for rules in found.values() for rule in rules)) or "none"
+        assert f"Engines that the cells take: {engines}." in said.getvalue()
+    assert said.getvalue().count("left out: it raises") == warned
+
+
+@pytest.mark.parametrize(
+    ("code", "notes", "state"),
+    [(ExitCode.FINE, 0, "fine"), (ExitCode.UNFINISHED, 1, "unfinished")],
+)
+def test_an_answer_that_is_cut_says_that_the_command_resumes(
+    monkeypatch: pytest.MonkeyPatch, code: ExitCode, notes: int, state: str
+) -> None:
+    database = SimpleNamespace(
+        ask=lambda *_, **__: pa.table({"wall_verdict": pa.array([], "string")})
+    )
+    monkeypatch.setattr(banning, "open_database", lambda *_: nullcontext(database))
+    monkeypatch.setattr(banning, "marked_columns", lambda *_: [])
+    ran: Any = SimpleNamespace(store=None, session=SimpleNamespace(sweep_id="s"), exit_code=code)
+    answer, _, _ = answered(BansOptions(workload="net"), ran)
+    assert answer.headline == "0 bans of net: no result."
+    assert (answer.state, len(answer.sections[1].notes)) == (state, notes)
 
 
 def test_an_engine_is_banned_with_all_of_its_plans_and_other_operations_are_let_be() -> None:

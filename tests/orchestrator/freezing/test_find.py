@@ -7,12 +7,15 @@ import pytest
 
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.freezing.find import (
+    BEST,
     Frozen,
     Operation,
+    _slow,
     choose,
     find_rules,
     merged,
     see,
+    settle,
 )
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import Rule
@@ -178,3 +181,54 @@ def test_steps_are_timed_only_if_sets_of_rules_compete() -> None:
     alone = FakeProbe(operations=[SLOW_FIRST])
     _found(alone)
     assert alone.timed == []
+
+
+def test_a_plan_that_only_a_later_search_lists_comes_last_and_each_once() -> None:
+    logs = [
+        FakeProbe(operations=[plans]).log(Config(benchmark=True))
+        for plans in (EQUAL, {"ConvFwd_eng9": 0.5, **EQUAL}, {"ConvFwd_eng9": 0.5})
+    ]
+    (operation,) = merged(logs)
+    assert operation.plans == [*EQUAL, "ConvFwd_eng9"]
+    assert {plan: len(times) for plan, times in operation.timed_ms.items()} == {
+        "ConvFwd_eng1": 2,
+        "ConvFwd_eng2": 2,
+        "ConvFwd_eng9": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("times", "slow"),
+    [
+        ({"ConvFwd_eng1": 1.0, "ConvFwd_eng2": 2.0}, ["ConvFwd:2"]),
+        ({"ConvFwd_eng1": 1.0, "ConvFwd_eng2": BEST}, []),
+        ({"ConvFwd_eng1": 1.0, "ConvFwd_eng2": BEST + 0.01}, ["ConvFwd:2"]),
+        (
+            {"ConvFwd_eng2": 3.0, "ConvFwd_eng3": 2.0, "ConvFwd_eng1": 1.0},
+            ["ConvFwd:2", "ConvFwd:3"],
+        ),
+        ({"ConvFwd_eng5_k2=1": 3.0, "ConvFwd_eng5_k2=16": 1.0}, []),
+    ],
+)
+def test_plans_that_are_surely_slower_are_not_timed_again(
+    times: dict[str, float], slow: list[str]
+) -> None:
+    """A rule that would hit a good plan, too, is none."""
+    timed = {plan: [ms] for plan, ms in times.items()}
+    operation = Operation(name="ConvFwd", plans=list(times), timed_ms=timed)
+    texts = {str(rule).removesuffix(f"@{VERSION}") for rule in _slow([operation], VERSION)}
+    assert texts == {*slow}
+
+
+@pytest.mark.parametrize(("hidden", "processes"), [({}, 1), ({0: "ConvFwd_eng2"}, 2)])
+def test_bans_are_chosen_until_a_process_takes_what_is_expected(
+    hidden: dict[int, str], processes: int
+) -> None:
+    probe = FakeProbe(operations=[FAST_FIRST], hidden=hidden)
+    operations = merged([probe.log(Config(benchmark=True))])
+    probe.logged.clear()
+    choice, plans = settle(probe, operations, VERSION)
+    assert plans == ["ConvFwd_eng1"]
+    assert len(probe.logged) == processes
+    assert choice.ms == min(operations[0].timed_ms["ConvFwd_eng1"])
+    assert choice.lost_ms == (0.0,)
