@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Plan, Shard, make_plan
+from cudnn_sweep.orchestrator.planning.plan import LAST_GOOD, Plan, Shard
 from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
 from cudnn_sweep.orchestrator.recording.record import Attempt, cell_columns, make_record, raced_out
 from cudnn_sweep.workloads.cells.config import Config
-from cudnn_sweep.workloads.cells.expand import WorkloadFacts, expand_cells
 from cudnn_sweep.workloads.cells.measurement import LogPass, Measurement
-from cudnn_sweep.workloads.cells.suite import CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.records.measured import Choice
 from tests.orchestrator.blank import blank
+from tests.orchestrator.made_plan import made_plan
 
 WHERE = blank(Environment, device="cpu")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,21 +24,9 @@ RAN = Outcome(started_at=NOW, ended_at=NOW, process_s=2.0)
 MODEL = {"direction": "training", "input": "8x3x4x4", "model": {"arguments": {"width": 4}}}
 
 
-def planned(workload: str, **axes: Any) -> Plan:
-    suite = SuiteSpec(cells=[CellAxes(workload=workload, **axes)], configs=[Config()], replicates=1)
-    facts = WorkloadFacts(
-        directions=("forward", "training"),
-        varies=(),
-        input_shape=None if workload == "conv" else (8, 3, 4, 4),
-        is_model="model" in axes,
-    )
-    cells = expand_cells(suite, {workload: facts}, device="cpu", gpu=None)
-    return make_plan("test", suite, cells)
-
-
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return planned("conv", problem="tutorials/rgb224")
+    return made_plan("conv", problem="tutorials/rgb224")
 
 
 def row(plan: Plan, outcome: Outcome = RAN, log: Outcome | None = None, **session: Any) -> Any:
@@ -68,7 +55,7 @@ def test_a_row_says_which_part_of_which_launch_it_is(plan: Plan) -> None:
     )
 
 
-def test_a_trial_that_reported_its_config_has_that_one_and_any_other_the_planned(
+def test_a_trial_that_reported_its_config_has_that_one_and_any_other_the_made_plan(
     plan: Plan,
 ) -> None:
     reported = Measurement(config=Config(benchmark=True), phases_s={"build": 0.5})
@@ -140,13 +127,13 @@ def test_a_cells_columns_are_those_of_its_problem_or_of_its_model(plan: Plan) ->
     assert conv["cell_id"] == plan.trials[0].cell.cell_id
     for name in ("model_arguments", "model_inputs", "listed_shapes", "placement"):
         assert conv[name] is None
-    noop = cell_columns(planned("noop").trials[0].cell)
+    noop = cell_columns(made_plan("noop").trials[0].cell)
     assert (noop["problem"], noop["kernel_size"]) == (None, None)
     given = MODEL | {"model": {"arguments": {"width": 4}, "inputs": {"x": {"shape": ["batch", 3]}}}}
-    model = cell_columns(planned("nets:Net", **given).trials[0].cell)
+    model = cell_columns(made_plan("nets:Net", **given).trials[0].cell)
     assert model["model_arguments"] == {"width": "4"}
     assert '"shape": ["batch", 3]' in model["model_inputs"]
-    plain = cell_columns(planned("nets:Net", **MODEL).trials[0].cell)
+    plain = cell_columns(made_plan("nets:Net", **MODEL).trials[0].cell)
     assert (plain["model_inputs"], plain["problem"], plain["loss"]) == (None, None, "mean_square")
-    forward = cell_columns(planned("nets:Net", **MODEL | {"direction": "forward"}).trials[0].cell)
+    forward = cell_columns(made_plan("nets:Net", **MODEL | {"direction": "forward"}).trials[0].cell)
     assert forward["loss"] is None, "nothing is minimised"
