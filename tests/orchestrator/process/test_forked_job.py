@@ -326,15 +326,14 @@ def test_a_long_reply_is_written_whole_and_a_copy_of_the_process_writes_nothing(
         written.append(data[:4])
         return len(data[:4])
 
-    monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(forked, "_replier", os.getpid())
-    forked._write(5, b"a long reply\n")
-    assert b"".join(written) == b"a long reply\n"
-
     def ends(code: int) -> None:
         raise SystemExit(code)
 
+    monkeypatch.setattr(os, "write", write)
     monkeypatch.setattr(os, "_exit", ends)
+    monkeypatch.setattr(forked, "_replier", os.getpid())
+    forked._write(5, b"a long reply\n")
+    assert b"".join(written) == b"a long reply\n"
     monkeypatch.setattr(forked, "_replier", os.getpid() + 1)
     with pytest.raises(SystemExit):
         forked._write(5, b"forged\n")
