@@ -61,3 +61,35 @@ def test_cluster_without_its_extra_is_told_which(
     with pytest.raises(LaunchFileError) as error:
         read(text)
     assert "not_installed_here is missing: pip install 'cudnn-sweep[cluster]'" in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "metadata: {sweep: {address: }}", "metadata: {sweep: {}}"])
+def test_a_launch_on_this_machine_needs_no_extra(
+    read: Read, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cudnn_sweep.cluster.launch_file.CLUSTER_EXTRA", ("not_installed_here",))
+    assert read(text).sweep.address is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("metadata: {sweep: {suite: quick}}\nsuit: 1\n", "2: suit: unknown key"),
+        ("cluster_name: [1]\n", "1: cluster_name: found `.1.`, wanted text"),
+        ("metadata: text\n", "metadata: "),
+        (LOCAL + "max_workers: many\n", "max_workers: 'many' is not of type 'integer'"),
+        (
+            LOCAL + "no_restat: true\n",
+            "no_restat: unknown key .did you mean `no_restart`.*Ray's schema",
+        ),
+        ("provider: {type: nowhere}\ncluster_name: lab\n", "type: found `nowhere`, Ray knows: "),
+        ("metadata: {sweep: {suite: 2026-01-45}}\n", "PyYAML, with which Ray reads this file"),
+        (
+            "base: &base {sweep: {suite: quick}}\nmetadata:\n  <<: *base\n",
+            "comes through a merge key|unknown key",
+        ),
+    ],
+)
+def test_a_mistake_in_rays_part_is_named_with_its_key(read: Read, text: str, message: str) -> None:
+    with pytest.raises(LaunchFileError, match=message):
+        read(text)
