@@ -30,4 +30,4 @@ def made_plan(
         "is_model": "input" in axes,
     }
     traits = WorkloadFacts(**of_its_own | (facts or {}))
-    return make_plan("test", spec, expand_cells(spec, {workload: traits}, device="cpu", gpu=None))
+    return make_plan("test", spec, expand_cells(spec, {workload: traits}, device="cpu", gpu="CPU"))

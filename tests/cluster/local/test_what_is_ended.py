@@ -1,7 +1,9 @@
 """What a janitor ends and when, and how a Ray starts that is slow or refuses, on processes that are made up."""
 
 import os
+import select as select_module
 import signal
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,10 +22,10 @@ class Clock:
         """`ends_at`: when each process ends by itself."""
         self.now, self.killed = 0.0, list[tuple[float, int]]()
         self._ends_at = ends_at
-        monkeypatch.setattr(janitor.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
         monkeypatch.setattr(janitor, "wait_for_the_end", lambda _: None)
-        monkeypatch.setattr(janitor.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(janitor.time, "sleep", self._sleep)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self._sleep)
         monkeypatch.setattr(janitor, "processes_of", self._left)
         monkeypatch.setattr(janitor, "kill", lambda pid: self.killed.append((self.now, pid)))
 
@@ -82,10 +84,10 @@ def test_a_janitor_waits_until_its_input_closes_or_its_parent_ends(
         looked.append(next(left))
         return ([] if looked[-1] is None else ["stdin"]), [], []
 
-    monkeypatch.setattr(janitor.os, "getppid", lambda: next(of))
-    monkeypatch.setattr(janitor.select, "select", select)
-    monkeypatch.setattr(janitor.os, "read", lambda *_: looked[-1])
-    monkeypatch.setattr(janitor.sys, "stdin", SimpleNamespace(fileno=lambda: 0))
+    monkeypatch.setattr(os, "getppid", lambda: next(of))
+    monkeypatch.setattr(select_module, "select", select)
+    monkeypatch.setattr(os, "read", lambda *_: looked[-1])
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: 0))
     janitor.wait_for_the_end(1)
     assert len(looked) == looks
 

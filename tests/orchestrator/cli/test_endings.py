@@ -2,6 +2,7 @@
 
 import errno
 import io
+import sys
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -132,12 +133,12 @@ def test_an_interrupt_that_python_drops_comes_again(
     monkeypatch.setattr(
         failing, "Timer", lambda after, *_: SimpleNamespace(start=lambda: started.append(after))
     )
-    monkeypatch.setattr(failing.sys, "unraisablehook", usual.append)
-    before = failing.sys.unraisablehook
+    monkeypatch.setattr(sys, "unraisablehook", usual.append)
+    before = sys.unraisablehook
     with _no_interrupt_dropped():
-        failing.sys.unraisablehook(SimpleNamespace(exc_type=kind))  # type: ignore[arg-type]
+        sys.unraisablehook(SimpleNamespace(exc_type=kind))  # type: ignore[arg-type]
     assert (len(started), len(usual)) == (again, 1 - again)
-    assert failing.sys.unraisablehook is before
+    assert sys.unraisablehook is before
 
 
 def asks(name: str, module: str, *between: str) -> bool:

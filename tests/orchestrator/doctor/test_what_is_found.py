@@ -1,5 +1,6 @@
 """What each check of `sweep doctor` finds on machines, readings and pairs that are made up."""
 
+import shutil
 from collections import namedtuple
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cudnn_sweep.analysis.results.verdicts import Verdict
 from cudnn_sweep.orchestrator.doctor import checks, examine
 from cudnn_sweep.orchestrator.doctor.checks import (
     LEAST_FREE_GB,
@@ -28,6 +30,7 @@ from cudnn_sweep.orchestrator.doctor.examine import (
     check_pairs,
 )
 from cudnn_sweep.orchestrator.errors import ServerError, SweepBusyError
+from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.records.measured import GpuTelemetry
 from cudnn_sweep.workloads.survey import Survey
@@ -184,7 +187,7 @@ def test_a_disk_with_little_room_is_warned_of(
         looked.append(folder)
         return usage(free_gb * 1e9)
 
-    monkeypatch.setattr(checks.shutil, "disk_usage", disk_usage)
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
     assert checks._room("results", tmp_path / "not/there").state == state
     assert looked == [tmp_path], "the folder that is there has the disk"
 
@@ -331,9 +334,9 @@ def test_pairs_are_measured_until_the_time_is_over_or_a_trial_fails(
     slot = SimpleNamespace(
         measure=lambda trials, _: [record(next(left)) for _ in trials], close=lambda: None
     )
-    monkeypatch.setattr(examine.ForkedSlot, "open", lambda *_: slot)
+    monkeypatch.setattr(ForkedSlot, "open", lambda *_: slot)
     monkeypatch.setattr(examine, "open_store", lambda _: SimpleNamespace(write=written.append))
-    monkeypatch.setattr(examine.Verdict, "of", lambda *_, **__: ["verdict"])
+    monkeypatch.setattr(Verdict, "of", lambda *_, **__: ["verdict"])
     plan = _plan(machine("H200"), "nvml")
     records, verdicts = _measure(plan, tmp_path, seconds)
     assert len(records) == 2 * pairs == len(written)

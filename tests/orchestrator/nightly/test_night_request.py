@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from cudnn_sweep.analysis.errors import ReportError
+from cudnn_sweep.analysis.nights.reports.report import to_json
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.orchestrator.errors import SpecError
@@ -193,7 +195,7 @@ def test_the_outcomes_of_a_diary_are_read_in_order(here: Path) -> None:
 
     def before(day: int, **of: bool) -> int | None:
         found = diary.before(names[day], **of)
-        return found and found.date.day
+        return None if found is None else found.date.day
 
     assert [before(day) for day in (1, 2, 3, 4, 5)] == [None, 1, 2, 2, 2]
     assert [before(day, measured=False) for day in (1, 2, 3, 4, 5)] == [None, 1, 2, 3, 3]
@@ -201,10 +203,10 @@ def test_the_outcomes_of_a_diary_are_read_in_order(here: Path) -> None:
     last = diary.last()
     assert last is not None and last.date.day == 2
     assert diary.of(names[4]) is None
-    with pytest.raises(requests.ReportError, match="found the outcome of 'night-2026-06-01-lab'"):
+    with pytest.raises(ReportError, match="found the outcome of 'night-2026-06-01-lab'"):
         first = diary.of(names[1])
         assert first is not None
-        diary.keep(names[2].sweep_id, requests.to_json(first))
+        diary.keep(names[2].sweep_id, to_json(first))
     broken = here / "results/nightly/lab/night-2026-06-03-lab.json"
     broken.write_text(broken.read_text()[:-30])
     assert [len(diary.unreadable(names[day])) for day in (2, 3, 5)] == [0, 1, 1]

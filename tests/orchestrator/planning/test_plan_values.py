@@ -111,7 +111,7 @@ def test_a_plan_cell_by_cell_begins_with_the_first_look_of_what_lacks_least() ->
 def test_each_model_of_a_user_is_called_once_before_the_plan(
     workload: str, model: dict[str, Any] | None, called: bool | None
 ) -> None:
-    axes = {} if model is None else {"input": "8x3x16x16", "model": model}
+    axes: dict[str, Any] = {} if model is None else {"input": "8x3x16x16", "model": model}
     plan = made_plan(workload, configs=[OFF, ON], suite={"replicates": 2}, **axes)
     calls = first_calls(plan)
     if called is not None:

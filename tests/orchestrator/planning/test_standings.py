@@ -10,6 +10,7 @@ import pytest
 
 from cudnn_sweep.analysis.results.advice import Advice
 from cudnn_sweep.analysis.results.contrast import RACE
+from cudnn_sweep.analysis.results.verdicts import ContrastState, RaceState
 from cudnn_sweep.orchestrator.errors import ModelError, SpecError
 from cudnn_sweep.orchestrator.planning import decided
 from cudnn_sweep.orchestrator.planning.decided import (
@@ -208,8 +209,13 @@ def test_a_contrast_is_tested_once_for_each_config_with_its_baseline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(decided.ContrastState, "of", lambda *_, **of: asked.append(of) or ["state"])
-    monkeypatch.setattr(decided.RaceState, "of", lambda *_, **__: ["race"])
+
+    def states(*_: object, **of: Any) -> list[str]:
+        asked.append(of)
+        return ["state"]
+
+    monkeypatch.setattr(ContrastState, "of", states)
+    monkeypatch.setattr(RaceState, "of", lambda *_, **__: ["race"])
     configs = [Config(), Config(deterministic=True), Config(benchmark=True)]
     benchmark, store = contrasts_of([configs[0], configs[2]]), SimpleNamespace()
     any_store: Any = store

@@ -62,11 +62,12 @@ def chosen(plan: Plan, *states: Any, trials: Any = None, **options: Any) -> tupl
     return session.sweep_id, session.reason
 
 
-OTHER = {"env_hashes": {"other"}}
+OTHER: dict[str, Any] = {"env_hashes": {"other"}}
 
 
 def test_the_newest_unfinished_sweep_of_the_plan_goes_on(plan: Plan) -> None:
-    of, done = plan.plan_hash, {"finished": True}
+    of = plan.plan_hash
+    done: dict[str, Any] = {"finished": True}
     june, july = state(of), state(of, "july")
     assert chosen(plan) == ("new", "a new sweep: no earlier sweep of this plan")
     assert chosen(plan, june, july)[0] == "june"

@@ -4,6 +4,8 @@ Nothing is forked: the job runs in the test's own process.
 
 import math
 import os
+import select
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -196,7 +198,7 @@ def test_sizes_of_a_rule_that_do_not_fit_may_be_multiples(
     monkeypatch.setattr(Rule, "__abstractmethods__", frozenset())
     monkeypatch.setattr(forked, "does_not_fit", lambda *_: not fits)
     monkeypatch.setattr(forked, "what_to_try", lambda *_: "; other")
-    rule = SimpleNamespace(multiple=1) if multiple is None else Rule(multiple)
+    rule = SimpleNamespace(multiple=1) if multiple is None else Rule(multiple)  # type: ignore[abstract]
     assert _hint(trial_job(lambda: rule), ValueError()) == hint
 
     def fails() -> None:
@@ -395,10 +397,10 @@ class Ended:
             "close": lambda _: None,
         }.items():
             monkeypatch.setattr(os, name, value)
-        monkeypatch.setattr(forked.select, "select", lambda *_: ([], [], []))
+        monkeypatch.setattr(select, "select", lambda *_: ([], [], []))
         self.it: Any = object.__new__(Forked)
         now = datetime.now(UTC)
-        usual = {name: 3 for name in ("_pidfd", "_replies", "_pass_to", "pid")} | {
+        usual: dict[str, Any] = {name: 3 for name in ("_pidfd", "_replies", "_pass_to", "pid")} | {
             "_so_far": None,
             "_reply": None,
             "_waited_s": 10.0,
@@ -486,15 +488,15 @@ def test_a_process_that_replied_and_does_not_end_is_no_timeout(
 ) -> None:
     killed: list[int] = []
     process = Ended(monkeypatch, 9, _reply=reply, _pidfd=5).it
-    monkeypatch.setattr(forked.signal, "pidfd_send_signal", lambda fd, _: killed.append(fd))
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda fd, _: killed.append(fd))
     process.give_up()
     assert (process._timed_out, process.deadline, killed) == (timed_out, math.inf, [5])
 
 
 @pytest.mark.usefixtures("_closing")
 def test_what_keeps_a_process_from_a_result_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judged(wait_status: int, **of: Any) -> tuple[str, str]:
-        found: tuple[str, str] = Ended(monkeypatch, wait_status, **of).it._judge(wait_status)
+    def judged(wait_status: int, **of: Any) -> Any:
+        found: Any = Ended(monkeypatch, wait_status, **of).it._judge(wait_status)
         return found
 
     words = "; its last output: bye"

@@ -21,7 +21,11 @@ from tests.orchestrator.made_plan import made_plan
 WHERE = blank(Environment, device="cpu")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RAN = Outcome(started_at=NOW, ended_at=NOW, process_s=2.0)
-MODEL = {"direction": "training", "input": "8x3x4x4", "model": {"arguments": {"width": 4}}}
+MODEL: dict[str, Any] = {
+    "direction": "training",
+    "input": "8x3x4x4",
+    "model": {"arguments": {"width": 4}},
+}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from cudnn_sweep.analysis.store.progress import MOST_REPEATS
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.plan import Plan
 from cudnn_sweep.orchestrator.planning.session import Job, session_of
@@ -17,7 +18,6 @@ from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.running import run_sweep as running
 from cudnn_sweep.orchestrator.running.run_sweep import (
     END_S,
-    MOST_REPEATS,
     OpenSweep,
     _limited,
     _seconds,

@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.slots.slot import (
     _server,
     server_of,
 )
-from cudnn_sweep.workloads.cells.config import Config
+from cudnn_sweep.workloads.cells.config import CODE, Config
 from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.hardware.environment import Environment
 from tests.orchestrator.blank import blank
@@ -154,7 +154,9 @@ def test_a_process_follows_if_the_same_server_ran_last_and_none_is_beside(plan: 
     assert follows == [True, True, False, False, True, False]
 
 
-def test_compiled_kernels_have_a_folder_of_their_gpu_and_config(plan: Plan, tmp_path: Path) -> None:
+def test_compiled_kernels_have_a_folder_of_their_gpu_and_config(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, tmp_path: Path
+) -> None:
     of, _ = slot(plan)
     first = replace(plan.trials[0], config=OFF, twin=0)
     folder = of.compute_cache(first)
@@ -175,7 +177,7 @@ def test_compiled_kernels_have_a_folder_of_their_gpu_and_config(plan: Plan, tmp_
     newer, _ = slot(plan, driver="581")
     assert newer.compute_cache(first) != folder
     there = tmp_path / "cache"
-    of.compute_cache = lambda _: str(there)  # type: ignore[method-assign]
+    monkeypatch.setattr(of, "compute_cache", lambda _: str(there))
     assert of.start(first, 1, takes_turns=False, beside=False).new_cache
     there.mkdir()
     running = of.start(first, 1, takes_turns=False, beside=False)
@@ -224,7 +226,8 @@ def test_a_server_starts_anew_where_it_was(monkeypatch: pytest.MonkeyPatch, plan
     of, old = slot(plan)
     of.renew([plan.trials[0], plan.trials[1]])
     assert (old.closed, pinned) == (1, [frozenset({0})])
-    assert of._servers[OWN].server is not old
+    new: Any = of._servers[OWN].server
+    assert new is not old
     of.renew([])
     assert len(pinned) == 1
 
@@ -333,8 +336,8 @@ def test_a_code_of_a_gate_has_its_own_folder_and_python(
     assert (own["python"], own["folder"], own["variables"]) == (None, Path("here"), {})
     good: Any = _server(of, (LAST_GOOD, (("B", "2"),), 0))
     assert (good["python"], good["variables"]) == (Path("good"), {"B": "2"})
-    base: Any = _server(of, ("", ((slots.CODE, "base"),), 0))
+    base: Any = _server(of, ("", ((CODE, "base"),), 0))
     assert (base["python"], base["folder"]) == (Path("p"), Path("base"))
-    assert base["variables"] == {"A": "1", slots.CODE: "base"}
+    assert base["variables"] == {"A": "1", CODE: "base"}
     with pytest.raises(ServerError, match="code: found 'gone', allowed: null"):
-        _server(of, ("", ((slots.CODE, "gone"),), 0))
+        _server(of, ("", ((CODE, "gone"),), 0))
