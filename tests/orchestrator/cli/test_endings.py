@@ -136,7 +136,7 @@ def test_an_interrupt_that_python_drops_comes_again(
     monkeypatch.setattr(sys, "unraisablehook", usual.append)
     before = sys.unraisablehook
     with _no_interrupt_dropped():
-        sys.unraisablehook(SimpleNamespace(exc_type=kind))  # type: ignore[arg-type]
+        sys.unraisablehook(SimpleNamespace(exc_type=kind))
     assert (len(started), len(usual)) == (again, 1 - again)
     assert sys.unraisablehook is before
 

@@ -14,6 +14,7 @@ from cudnn_sweep.orchestrator.planning.session import session_of
 from cudnn_sweep.orchestrator.recording.recorder import Progress
 from cudnn_sweep.orchestrator.remote import driver
 from cudnn_sweep.orchestrator.remote.driver import TheseNodes, left_of, results_of
+from cudnn_sweep.orchestrator.remote.job import HEAD_FOLDER, RECORDS
 from tests.orchestrator.made_plan import made_plan
 
 
@@ -45,7 +46,8 @@ def test_a_cluster_runs_trials_on_one_gpu(ranks: list[Any], found: str | None) -
     suite: Any = SimpleNamespace(cells=[SimpleNamespace(ranks=each) for each in ranks])
     nodes = TheseNodes(NODES, Mock())
     if found is None:
-        assert nodes.look(suite) == "a"
+        found_first: Any = nodes.look(suite)
+        assert found_first == "a"
         return
     with pytest.raises(SpecError, match=f"ranks: found {found}, allowed on a cluster: 1_rank"):
         nodes.look(suite)
@@ -131,10 +133,10 @@ def test_results_of_a_head_are_a_folder_in_its_home_with_the_senders_records(
 ) -> None:
     monkeypatch.setattr(Path, "home", lambda: here / "home")
     if has_records:
-        (here / driver.RECORDS / "sweep=june").mkdir(parents=True)
+        (here / RECORDS / "sweep=june").mkdir(parents=True)
     of: Any = SimpleNamespace(sweep=SimpleNamespace(results="results"))
     found = Path(results_of(of))
-    assert found == here / "home" / driver.HEAD_FOLDER / "results"
+    assert found == here / "home" / HEAD_FOLDER / "results"
     assert (found / "sweep=june").is_dir() is has_records
     url: Any = SimpleNamespace(sweep=SimpleNamespace(results="s3://bucket/sweeps"))
     assert results_of(url) == "s3://bucket/sweeps"
