@@ -13,6 +13,7 @@ from time import monotonic
 import pytest
 
 from cudnn_sweep.cluster.errors import ClusterError
+from cudnn_sweep.cluster.jobs import launcher
 from cudnn_sweep.cluster.jobs.jobs import make_token, refuse_open_ray
 from cudnn_sweep.cluster.jobs.launcher import RAY, wait_for_head
 
@@ -112,3 +113,38 @@ def test_ray_takes_no_module_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "yaml.py").write_text("raise SystemExit('stands in')\n")
     done = subprocess.run([*RAY, "--version"], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answers_at", "tried"),
+    [(0.0, [1.0]), (3.0, [1.0, 10.0, 10.0, 10.0, 10.0]), (None, [1.0, *[10.0] * 11, 9.0])],
+)
+def test_a_head_is_tried_each_second_until_it_answers_or_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch, answers_at: float | None, tried: list[float]
+) -> None:
+    """Of 20 s here."""
+    now, patience = [100.0], list[float]()
+
+    def speaks(host: str, port: int, timeout_s: float) -> bool:
+        assert (host, port) == ("lab", 22)
+        patience.append(timeout_s)
+        return answers_at is not None and now[0] >= 100 + answers_at
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(launcher, "HEAD_S", 20.0)
+    monkeypatch.setattr(launcher, "monotonic", lambda: now[0])
+    monkeypatch.setattr(launcher, "sleep", sleep)
+    monkeypatch.setattr(launcher, "_speaks_ssh", speaks)
+    monkeypatch.setenv("PATH", "")
+    told: list[str] = []
+    if answers_at is None:
+        with pytest.raises(ClusterError, match="lab:22 did not answer as ssh does within 20 s"):
+            launcher.wait_for_head(FILE, told.append)
+        assert (now[0], len(patience)) == (120.0, 21)
+    else:
+        launcher.wait_for_head(FILE, told.append)
+        assert now[0] == 100 + answers_at
+    assert patience[: len(tried)] == tried[: len(patience)]
+    assert len(told) == (answers_at != 0.0)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.orchestrator.errors import ModelError, ServerError
-from cudnn_sweep.orchestrator.process import protocol
+from cudnn_sweep.orchestrator.process import forked, protocol
 from cudnn_sweep.orchestrator.process.client import ForkServer, survey
+from cudnn_sweep.orchestrator.process.forked import PipeBaton
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply
-from cudnn_sweep.workloads.measuring.turns import Said
+from cudnn_sweep.workloads.measuring.turns import Said, Turn
 
 NOW = datetime.now(UTC)
 OK = Outcome(started_at=NOW, ended_at=NOW, process_s=1.0)
@@ -163,3 +164,21 @@ def test_a_survey_that_fails_is_the_fault_of_the_users_code_if_there_is_any(
     silent: Any = SimpleNamespace(run=lambda _: OK)
     with pytest.raises(ServerError, match="^ok$"):
         survey(silent, [])
+
+
+def test_the_time_that_a_process_waits_for_its_turn_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, gives = os.pipe()
+    written: list[bytes] = []
+    ticks = iter([100.0, 103.0, 200.0, 204.5])
+    monkeypatch.setattr(forked, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(forked, "_write", lambda _, data: written.append(data))
+    baton = PipeBaton(turns, 9)
+    for number, stage in enumerate(("wall", "device"), 1):
+        os.write(gives, protocol.TURN.dump_json(Turn(stage=stage)) + b"\n")  # type: ignore[arg-type]
+        assert baton.pass_on(Said(pid=7)).stage == stage
+        assert len(written) == number and written[-1].startswith(protocol.PASSED)
+    assert baton.waited_s == 7.5
+    os.close(gives)
+    baton._turns.close()

@@ -189,3 +189,19 @@ def test_questions_for_verdicts_take_a_twentieth_of_the_time_at_most(
 def _resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0:00"),
+        (59.4, "0:59"),
+        (59.6, "1:00"),
+        (61.0, "1:01"),
+        (3599.0, "59:59"),
+        (3600.0, "1:00:00"),
+        (36_661.0, "10:11:01"),
+    ],
+)
+def test_times_are_written_as_clocks_write_them(seconds: float, text: str) -> None:
+    assert display._clock(seconds) == text
