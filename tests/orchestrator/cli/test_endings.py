@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cudnn_sweep.analysis.errors import AnalysisError
+from cudnn_sweep.analysis.errors import AnalysisError, QueryError
 from cudnn_sweep.cluster.errors import ClusterError, LocalRayError
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.early import IMPORT, WithoutPandas
@@ -32,6 +32,7 @@ from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 
 audit: Any = import_module("cudnn_sweep.orchestrator.cli.audit")  # the package has its command
 report: Any = import_module("cudnn_sweep.orchestrator.cli.report")
+query: Any = import_module("cudnn_sweep.orchestrator.cli.query")
 
 
 def caused(error: Exception, cause: BaseException) -> Exception:
@@ -334,3 +335,44 @@ def test_a_report_is_of_every_contrast_and_of_twins_only_if_there_is_no_other(
     assert found == shown
     made.nothing = "no results"
     assert report._report(["r"], None, 0.02, "html")[1] == "no results"
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (None, "found none, allowed are "),
+        ("--min-effect", "found --min-effect, allowed are "),
+        ("--", "found --, allowed are "),
+    ],
+)
+def test_a_question_comes_first(here: Path, question: str | None, message: str) -> None:
+    with pytest.raises(QueryError, match=f"the question is missing or not first: {message}"):
+        query._asked(question)
+    assert query._asked("-- a comment\nselect 1").sql.endswith("select 1")
+    (here / "own question.sql").write_text("-- Which?\nselect 2\n")
+    assert query._asked("own question.sql").question == "Which?"
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ([], {}),
+        (["--min-effect", "0.05"], {"min_effect": "0.05"}),
+        (["--min-effect=0.05", "--a=b=c"], {"min_effect": "0.05", "a": "b=c"}),
+        (["--a=", "--b", "--c"], {"a": "", "b": "--c"}),
+    ],
+)
+def test_options_of_a_question_have_values(options: list[str], given: dict[str, str]) -> None:
+    assert query._given(options) == given
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["fast"], "found 'fast' after the question, allowed are --NAME VALUE"),
+        (["--min-effect"], "option --min-effect needs a value"),
+    ],
+)
+def test_other_words_after_a_question_are_refused(options: list[str], message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        query._given(options)

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 
 from cudnn_sweep.cluster.launch_file import LaunchFile
 from cudnn_sweep.orchestrator.errors import SpecError
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.request import request_of
 from cudnn_sweep.orchestrator.planning.spec import (
     INLINE,
     NightlyKeys,
@@ -193,3 +195,29 @@ def test_two_suites_are_refused() -> None:
         asked_file(Path("own.yaml"), "quick", None)
     with pytest.raises(SpecError, match="net.py is Python; allowed: a launch file or a suite"):
         asked_file(Path("net.py"), None, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "typed", "minutes", "results"),
+    [
+        ({}, {}, None, "results"),
+        ({"minutes": 5.0, "results": "kept"}, {}, 5.0, "kept"),
+        ({}, {"minutes": 7.0, "results": "else"}, 7.0, "else"),
+        ({"minutes": 5.0, "results": "kept"}, {"minutes": 7.0, "results": "else"}, 7.0, "else"),
+    ],
+)
+def test_typed_minutes_and_results_come_before_the_launch_files(
+    here: Path, keys: dict[str, Any], typed: dict[str, Any], minutes: float | None, results: str
+) -> None:
+    file = LaunchFile(path=Path("c.yaml"), sweep=SweepSpec(preload=["json"], **keys), ray_part={})
+    request = request_of(file, LaunchOptions(replicates="4", **typed))
+    assert request.budget_minutes == minutes
+    assert Path(request.results) in (Path(results), here / results)
+    assert (request.suite_name, request.suite.replicates) == ("quick", 4)
+    assert request.preload == ("json",)
+
+
+def test_the_suite_of_reported_cases_has_their_cells_and_no_other_suite_does() -> None:
+    cells = load_suite("field").cells
+    assert len(cells) > 20 and all(cell.configs for cell in cells)
+    assert not any(cell.configs for cell in load_suite("quick").cells)
