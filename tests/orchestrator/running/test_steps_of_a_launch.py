@@ -53,7 +53,7 @@ class Launch:
         self.session: Any = Session("june", scratch)
         store = SimpleNamespace(location="results", sweep_ids=lambda: ["may"])
         left = SimpleNamespace(trials=["trial"] if repeats else [])
-        for name, value in {
+        fakes: dict[str, Any] = {
             "open_results": lambda *_: store,
             "sweep_lock": lambda *_: nullcontext(),
             "choose_sweep": lambda *_: self.session,
@@ -62,7 +62,8 @@ class Launch:
             "_seconds": lambda _: 60.0,
             "tell_stopped": lambda *_: self.did.append("told"),
             "warn": lambda _, text: self.did.append(text),
-        }.items():
+        }
+        for name, value in fakes.items():
             monkeypatch.setattr(running, name, value)
         monkeypatch.setattr(OpenSweep, "lacks_anything", lambda _: lacks)
         monkeypatch.setattr(OpenSweep, "repeats", lambda _: left)
