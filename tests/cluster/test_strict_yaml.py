@@ -115,6 +115,8 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(LaunchFileError, match=f"^{file}:.*{said}"):
             read_strict(file, Spec)
+    large.write_text("#" * MAX_BYTES)
+    assert {*read_document(large).values} == {()}, "as large as allowed"
 
 
 def test_part_of_a_document_is_checked_alone(tmp_path: Path) -> None:
