@@ -154,5 +154,8 @@ def test_a_regime_s_facts_say_which_parts_vary_and_a_workload_needs_directions(
     assert both.regime_parameters == {"multiple": 1, "sizes": 4, "step": 16}
     assert net.by_strides and net.is_model and net.regime_parameters is None
     assert not found["noop"].by_strides and found["noop"].input_shape == (1, 1)
-    assert nowhere.fault == f"workload {names['nowhere']}: no `directions`" and not nowhere.fails
+    assert (
+        nowhere.fault == f"workload {names['nowhere']} has no `directions`; allowed: one or more"
+        and not nowhere.fails
+    )
     assert none.fault is not None and none.fault.startswith("unknown name in")

@@ -33,7 +33,7 @@ def sides(store: Store) -> Compare:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_users_own_code_that_differs_is_named(sides: Compare) -> None:
     mine = {"workload": "net.py:Net", "cell_id": "mine"}
     other = {"workload": "other.py:Net", "cell_id": "other"}

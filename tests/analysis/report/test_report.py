@@ -221,7 +221,7 @@ def test_a_page_leaves_out_what_it_does_not_show(kept: Store) -> None:
     assert "error_share" not in tables["verdicts"]["columns"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_report_of_held_rows_lacks_their_kernels_alone(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +239,7 @@ def test_every_drawing_is_valid_vega_lite() -> None:
         alt.Chart.from_dict(figure.drawing)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_the_extra_the_command_names_it(
     kept: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,7 @@ def test_each_kind_of_write_is_found_with_its_line(here: Path) -> None:
     assert found.flags_at_end["use_deterministic_algorithms"] is False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_torch_sets_for_itself_and_back_is_left_out() -> None:
     found = findings_of(audit(SCRIPTS["set by torch"]))
     assert [(each.name, each.at.line) for each in found.writes] == [

@@ -126,7 +126,7 @@ def test_suite_has_every_input_and_the_models_own_loss(here: Path) -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     (here / "train.py").write_text(
         f"{SCRIPTS['crops']}\nGraphs(range(2))([], torch.randn(4, 3, 8, 8))\n"

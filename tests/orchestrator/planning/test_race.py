@@ -122,7 +122,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     assert "lost their worker" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fails", "is_best", "state"),
     [

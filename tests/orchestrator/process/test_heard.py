@@ -5,6 +5,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from subprocess import TimeoutExpired
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,7 @@ class Client:
         ended, self.ends = os.pipe()
         self.it: Any = object.__new__(ForkServer)
         self.sent = io.BytesIO()
-        process = SimpleNamespace(returncode=None, wait=lambda *_: 7, pid=1, kill=lambda: None)
+        process = SimpleNamespace(wait=lambda *_: 7, pid=1, kill=lambda: None)
         vars(self.it).update(
             _replies=os.fdopen(replies, "rb"),
             _end=os.fdopen(ended, "rb", buffering=0),
@@ -115,6 +116,10 @@ def test_a_server_that_does_not_answer_is_an_error(
         client.it.hear(1)
 
 
+def _still_runs(within_s: float) -> None:
+    raise TimeoutExpired("the server", within_s)
+
+
 @pytest.mark.parametrize(
     ("line", "code", "fault"),
     [
@@ -135,7 +140,8 @@ def test_a_server_greets_in_its_clients_protocol(
     client.say(line)
     if not line:
         client.die()
-    client.it._process.returncode = code
+    if code is None:
+        client.it._process.wait = _still_runs
     found = client.it._startup_fault()
     if fault is None:
         assert found is None

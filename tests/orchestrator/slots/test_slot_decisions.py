@@ -253,7 +253,8 @@ def test_all_softwares_of_a_slot_find_one_device(
     servers: list[Server] = []
     key = server_of(replace(plan.trials[0], software=LAST_GOOD))
 
-    def open_one(_: Session, of: Any, *, survey_only: bool) -> Any:
+    def open_one(_: Session, of: Any, *, survey_only: bool, early: object) -> Any:
+        assert early is None
         opened.append((of, survey_only))
         servers.append(Server(None))
         return placed(servers[-1], **({} if of == OWN else others["good"]))
@@ -312,10 +313,10 @@ def test_a_slot_has_the_plans_gpu_for_each_rank(
     of: Any = SimpleNamespace(plan=SimpleNamespace(trials=trials), gpus=())
     if error is not None:
         with pytest.raises(ServerError, match=error):
-            _open(of, OWN, survey_only=False)
+            _open(of, OWN, survey_only=False, early=None)
         assert server.closed == 1
         return
-    placed_at = _open(of, OWN, survey_only=False)
+    placed_at = _open(of, OWN, survey_only=False, early=None)
     own = uuids[:ranks]
     cpus = frozenset[int]().union(*(pins[uuid] for uuid in own))
     assert placed_at.gpu_uuids == tuple(own)

@@ -301,7 +301,10 @@ def test_advice_is_measured_on_a_gpu_unless_the_store_is_asked(
         ({"levers": "layout", "freeze": "f.json"}, "^--levers: allowed only if several levers"),
         ({"allow": "bf16", "ranks": 8}, "^--allow: allowed only if several levers"),
         ({"same_bits": True, "levers": "benchmark"}, "^--same-bits: allowed only if several"),
-        ({"from_store": True, "results": "r"}, "^--from-store: found no sweep of this step"),
+        (
+            {"from_store": True, "results": "r"},
+            "^--from-store: found no `sweep advise` run of this step",
+        ),
     ],
 )
 def test_options_of_a_race_and_an_empty_store_are_refused(

@@ -226,7 +226,7 @@ def test_limits_count_from_the_commands_start(
         assert planned.request.budget_minutes == pytest.approx(budget_s / 60, abs=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_a_failed_advice_names_next_shows_the_failures(tmp_path: Path) -> None:
     machine = _machine(FakeEffect(status="crash"))
     code, text = _said(_options(results=str(tmp_path / "my others")), machine, width=300)
@@ -238,7 +238,7 @@ def test_what_a_failed_advice_names_next_shows_the_failures(tmp_path: Path) -> N
     assert "crash" in ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_reference_answers_for_a_bundled_network_on_each_gpu() -> None:
     """The figures are those of `sweep query advice --reference --sweep-id 'networks-*' --steps 20000`."""
     step = {"workload": "nets.unet:UNet", "input": ("2x1x96x96x96",), "steps": 20_000}

@@ -57,14 +57,14 @@ def test_a_problem_of_three_keys_is_a_plain_convolution() -> None:
 @pytest.mark.parametrize(
     ("kernel", "dilation", "answer"),
     [
-        (1, None, "which is 0 here"),
-        (3, None, "which is 1 here"),
-        ("3x5", None, "which is 1x2 here"),
-        ("3x5x7", 2, "which is 2x4x6 here"),
-        ("3x3", "1x2", "which is 1x2 here"),
+        (1, None, "here same means 0"),
+        (3, None, "here same means 1"),
+        ("3x5", None, "here same means 1x2"),
+        ("3x5x7", 2, "here same means 2x4x6"),
+        ("3x3", "1x2", "here same means 1x2"),
         (2, None, "one zero more at the end"),
         ("3x4", None, "one zero more at the end"),
-        (4, 2, "which is 3 here"),
+        (4, 2, "here same means 3"),
     ],
 )
 def test_padding_same_is_answered_with_the_number_that_it_stands_for(
@@ -100,7 +100,10 @@ def test_padding_may_be_zero_unlike_the_other_sizes(padding: object) -> None:
         (8.0, "found 8.0"),
         ("8x0", "sizes of 1 or more"),
         (["2x3x8x8", "2x3x16x16"], None),
-        (["2x3x8x8", "2x16"], "found 2x3x8x8, 2x16: a list makes a cell of each entry"),
+        (
+            ["2x3x8x8", "2x16"],
+            "found 2x3x8x8, 2x16, allowed: entries with the same number of sizes",
+        ),
         (["2x3x8x8"], None),
     ],
 )

@@ -212,7 +212,9 @@ def test_a_step_of_the_users_own_trains_alone_and_what_is_no_model_is_named() ->
             find_workload(here(name))
     with pytest.raises(WorkloadError, match="no_model returned a str; allowed: a torch.nn.Module"):
         build(here("no_model"), context())
-    with pytest.raises(WorkloadError, match="made is a module, so takes no arguments, found width"):
+    with pytest.raises(
+        WorkloadError, match="made is a module, so it takes no arguments; found width"
+    ):
         build(here("made"), context(arguments={"width": 3}))
     with pytest.raises(WorkloadError, match="small: missing a required argument: 'width'; allowed"):
         build(here("small"), context(arguments={"wide": 3}))
