@@ -137,8 +137,8 @@ def bisect(
         raise SpecError(f"found {cells} cells of {name}, allowed: one; set --only cell_id=...")
     if options.expect is not None:
         with ForkServer(python=sides[0].code.python, survey_only=True) as server:
-            for note in call_models(server, first_calls(planned.chosen)):
-                warn(console, note)
+            for text, is_warning in call_models(server, first_calls(planned.chosen)):
+                (warn if is_warning else say)(console, text)
     environments = [
         Installation(side=side, software=seen.environment, packages=_packages(side.code.python))
         for side, seen in zip(sides, surveys, strict=True)
