@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.leftovers import SUFFIX, make_held
@@ -67,13 +67,25 @@ CONSTANTS = ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "ENABLE_RAY_CLUSTER")
 TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a slow network disk
 
 
+Beside: TypeAlias = Callable[[Mapping[str, str]], AbstractContextManager[object]]
+
+
 @contextmanager
-def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> Iterator[Path]:
+def local_ray(
+    *,
+    slots: int,
+    gpus: int = 0,
+    gpu_uuids: Sequence[str] = (),
+    beside: Beside = lambda variables: nullcontext(),
+) -> Iterator[Path]:
     """Start a Ray with `slots` CPUs and `gpus` GPUs, and connect to it. Raises LocalRayError.
 
     Yield the private folder of Ray's logs and sockets, and remove the folder at the end. Ray's
     workers see the GPUs or MIG slices in `gpu_uuids` or, if it is empty, this process's GPUs. Enter
     the `with` block in a thread that outlives it: Linux ends Ray when that thread ends.
+
+    `beside` makes a context that is entered before Ray starts and left after Ray's end. Processes
+    with the variables that it gets are ended with Ray's.
     """
     import ray
 
@@ -81,6 +93,7 @@ def local_ray(*, slots: int, gpus: int = 0, gpu_uuids: Sequence[str] = ()) -> It
         raise LocalRayError("this process is connected to a Ray already: call ray.shutdown() first")
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
+        stack.enter_context(beside({janitor.MARKER: str(folder)}))
         # for this Ray alone; other users cannot replace a file in our folder
         token = folder / "token"
         token.touch(mode=0o600)

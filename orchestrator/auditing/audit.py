@@ -65,7 +65,8 @@ class Audited:
     ended: Ended
     """What ended the script. A limit is --seconds or --steps, an interrupt is Ctrl-C or SIGTERM."""
     exit_code: int
-    """The script's exit code, as a shell reports it, or 0 if a limit ended the script."""
+    """The script's exit code, as a shell reports it. It is 0 if a limit ended the script, and 143
+    after SIGTERM."""
     findings: Findings | None
     """Findings of the audit. None if a kill or an exec ended the script before it saved them."""
     others: int

@@ -45,7 +45,8 @@ def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Lock accelerators of this machine. Raises SweepBusyError, which names the lock's holder."""
+    """Lock accelerators of this machine. Raises SweepBusyError, which names the lock's holder, and
+    OrchestratorError for any other fault."""
     with ExitStack() as held:
         for name in sorted(accelerators):
             lock = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))

@@ -249,8 +249,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file. A mistake in the suite that the file names becomes the night's `fault`.
-    Any other mistake raises an error. If `place` is given, it replaces the file's destination.
+    """Read the launch file. A mistake in the suite that the file names, or a missing `last_good`,
+    becomes the night's `fault`; a mistake in the webhook, its `webhook`. Others raise an error. If `place` is given, it replaces the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from cudnn_sweep.analysis.words import milliseconds
 from cudnn_sweep.orchestrator.errors import ModelError, PythonError, ServerError, SpecError
 from cudnn_sweep.orchestrator.process import protocol
+from cudnn_sweep.orchestrator.process.linux import is_of_this_user
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request
 from cudnn_sweep.workloads.cells.measurement import TrialRequest
 from cudnn_sweep.workloads.hardware.environment import our_version
@@ -65,25 +66,31 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         that has begun with the other arguments; if it has ended or has a client, another one starts.
         If the server does not start, raises PythonError with `python`, else ServerError.
         """
-        name = f"the fork server of {python}" if python else "the fork server"
+        self._name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
         options = [*(["--survey-only"] if survey_only else []), *preload]
-        taken = _Taken.of(early) if early else None
+        if early and (taken := _Taken.of(early)) and not self._fault_of(taken):
+            return
         try:
-            process = taken or _begin(python, options, folder, gpu_uuids, variables or {})
+            process = _begin(python, options, folder, gpu_uuids, variables or {})
         except OSError as error:
-            raise kind(f"{name} cannot be started: {error.strerror}") from error
-        self._process = process
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._name, self._requests, self._replies = name, self._process.stdin, self._process.stdout
+            raise kind(f"{self._name} cannot be started: {error.strerror}") from error
+        if fault := self._fault_of(process):
+            raise kind(f"{self._name} {fault}")
+
+    def _fault_of(self, process: "subprocess.Popen[bytes] | _Taken") -> str | None:
+        """Attach to a server's process and wait for its greeting. If it fails, end the process and
+        return the reason."""
+        assert process.stdin is not None and process.stdout is not None
+        self._process, self._requests, self._replies = process, process.stdin, process.stdout
         self._unread = b""
-        self._end = FileIO(os.pidfd_open(self._process.pid))  # readable once the server has ended
+        self._end = FileIO(os.pidfd_open(process.pid))  # readable once the server has ended
         self._count = 0
         self._heard: defaultdict[int, deque[Said | Outcome]] = defaultdict(deque)
         if fault := self._startup_fault():
-            self._process.kill()
+            process.kill()
             self.close()
-            raise kind(f"{name} {fault}")
+        return fault
 
     def _startup_fault(self) -> str | None:
         """Wait for the server's greeting. Return the server's fault, or None if it has none."""
@@ -178,7 +185,9 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
             ready, _, _ = select.select([replies, self._end.fileno()], [], [], within_s)
-            data = os.read(replies, 2**16) if replies in ready else b""
+            data = b""
+            with suppress(ConnectionError):  # a socket's peer that died with unread data
+                data = os.read(replies, 2**16) if replies in ready else b""
             if not data:
                 break
             self._unread += data
@@ -197,28 +206,27 @@ class Early:
     socket: str
 
 
-class EarlyServer(AbstractContextManager[Early]):
-    """A fork server that imports before its client exists, as the client starts in another process.
+@contextmanager
+def early_server(
+    folder: Path, preload: Sequence[str], gpu_uuids: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[Early]:
+    """Start a fork server that imports before its client exists, in another process. Yield its address.
 
     It listens on a socket of Linux's abstract names, which leaves no file. It serves the first
-    client, and ends with that client or, before one connects, with this `with`.
+    client, and ends with that client or, before one connects, with this `with`. Raises OSError.
     """
-
-    def __init__(self, folder: Path, preload: Sequence[str], gpu_uuids: Sequence[str]) -> None:
-        name = f"\0sweep-{secrets.token_hex(16)}"
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(name)
-            listener.listen(1)
-            options = [f"{protocol.LISTEN}{listener.fileno()}", *preload]
-            self._process = _begin(None, options, folder, gpu_uuids, {}, [listener.fileno()])
-        os.setpriority(os.PRIO_PROCESS, self._process.pid, OF_RAY)
-        self._early = Early(pid=self._process.pid, socket=name)
-
-    def __enter__(self) -> Early:
-        return self._early
-
-    def __exit__(self, *raised: object) -> None:
-        with self._process as process:
+    name = f"\0sweep-{secrets.token_hex(16)}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        listener.listen(1)
+        options = [f"{protocol.LISTEN}{listener.fileno()}", *preload]
+        process = _begin(None, options, folder, gpu_uuids, variables, [listener.fileno()])
+    with process:
+        try:
+            nice = max(OF_RAY, os.getpriority(os.PRIO_PROCESS, 0))
+            os.setpriority(os.PRIO_PROCESS, process.pid, nice)
+            yield Early(pid=process.pid, socket=name)
+        finally:
             assert process.stdin is not None
             process.stdin.close()
             try:
@@ -228,7 +236,7 @@ class EarlyServer(AbstractContextManager[Early]):
 
 
 class _Taken:
-    """An EarlyServer's process, with what ForkServer uses of Popen."""
+    """An early server's process, with what ForkServer uses of Popen."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
@@ -237,15 +245,20 @@ class _Taken:
 
     @classmethod
     def of(cls, early: Early) -> "_Taken | None":
+        """Connect to the server. Return None if it has ended, has a client or is not this user's."""
         connection = socket.socket(socket.AF_UNIX)
         try:
+            connection.settimeout(ENDING_S)
             connection.connect(early.socket)
+            connection.settimeout(None)
             # as nice as a process that this one starts
             os.setpriority(os.PRIO_PROCESS, early.pid, os.getpriority(os.PRIO_PROCESS, 0))
-        except OSError:  # it has ended, has a client or is too nice
-            connection.close()
-            return None
-        return cls(early.pid, connection)
+            if is_of_this_user(connection):
+                return cls(early.pid, connection)
+        except OSError:
+            pass
+        connection.close()
+        return None
 
     def wait(self, timeout: float | None = None) -> str:
         with suppress(ProcessLookupError), FileIO(os.pidfd_open(self.pid)) as end:
@@ -318,7 +331,8 @@ def _fault_of(outcome: Outcome) -> type[SpecError]:
 
 
 def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[tuple[str, bool]]:
-    """Call each trial's model. Yield its step time as a text, or a warning if it lacks time or memory.
+    """Call each trial's model. Yield its step time as a text, if it was measured, or a warning if it
+    lacks time or memory.
 
     The flag is true for a warning. Raises ModelError if a model fails, SpecError for a mistake in
     the request.

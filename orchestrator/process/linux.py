@@ -3,9 +3,12 @@
 import ctypes
 import os
 import signal
+import socket
+import struct
 from collections.abc import Collection
 from pathlib import Path
 
+PEER = struct.Struct("3i")  # process, user and group at the other end of a socket; see unix(7)
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -30,6 +33,12 @@ def end_children(but: Collection[int] = ()) -> None:
             os.kill(pid, signal.SIGKILL)
         for pid in children:
             os.waitpid(pid, 0)
+
+
+def is_of_this_user(connection: socket.socket) -> bool:
+    """Return whether the socket's peer runs as this user. Abstract sockets have no permissions."""
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+    return bool(PEER.unpack(peer)[1] == os.getuid())
 
 
 def give_back_memory() -> None:

@@ -12,7 +12,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from pydantic import ValidationError
 
 from cudnn_sweep.orchestrator.process import protocol
 from cudnn_sweep.orchestrator.process.forked import Forked
-from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children
+from cudnn_sweep.orchestrator.process.linux import adopt_orphans, end_children, is_of_this_user
 from cudnn_sweep.workloads.find_regime import regime_types
 from cudnn_sweep.workloads.find_state import state_types
 from cudnn_sweep.workloads.find_workload import bundled_workloads
@@ -36,7 +35,6 @@ IMPORTED_BY_TORCH_LATE = (
     "torch.profiler._cupti_monitor",  # by an optimiser's first step
 )
 REQUESTS = 0  # standard input
-PEER = struct.Struct("3i")  # process, user and group at the other end of a socket; see unix(7)
 
 
 def main() -> None:
@@ -75,8 +73,7 @@ def _client_of(listener: socket.socket) -> int:
         if REQUESTS in select.select([listener.fileno(), REQUESTS], (), ())[0]:
             sys.exit()
         connection, _ = listener.accept()
-        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-        if PEER.unpack(peer)[1] == os.getuid():
+        if is_of_this_user(connection):
             os.dup2(connection.fileno(), REQUESTS)
             listener.close()
             return connection.detach()

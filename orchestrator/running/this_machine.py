@@ -3,9 +3,9 @@
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -26,9 +26,9 @@ from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.orchestrator.process.client import (
     SURVEY_TIMEOUT_S,
     Early,
-    EarlyServer,
     ForkServer,
     call_models,
+    early_server,
     own_code,
     survey,
     survey_of,
@@ -59,7 +59,7 @@ class ThisMachine:
         self._server: ForkServer | None = None
         """Fork server that made the last survey, until it has called the models."""
         self._next: Session | None = None
-        """Session that is announced last."""
+        """Session that was announced for the next `opened`."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
@@ -129,10 +129,13 @@ class ThisMachine:
         self._living.close()
         gpus = len(machine.gpus)
         say(console, "Preparing Ray and the processes that measure.")
+        early: list[Early] = []
+        beside = partial(self._early_server, machine, early)
         with (
             free_devices(machine.gpu_uuids, self._wait_s, console),
-            self._early_server(machine) as early,
-            local_ray(slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids) as ray_folder,
+            local_ray(
+                slots=max(1, gpus), gpus=gpus, gpu_uuids=machine.gpu_uuids, beside=beside
+            ) as ray_folder,
         ):
             from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
             from cudnn_sweep.orchestrator.slots.tune_host import Host, Slots
@@ -151,7 +154,7 @@ class ThisMachine:
                         budget_s,
                         len(before.trials),
                     ):
-                        make_slot = partial(ForkedSlot.open, early=early)
+                        make_slot = partial(ForkedSlot.open, early=next(iter(early), None))
                         host.run(Path(mkdtemp(dir=ray_folder)), budget_s, make_slot)
                     host.recorder.launch_ended.remote()  # the recorder handles it before `finish`
                 finally:
@@ -160,17 +163,23 @@ class ThisMachine:
 
             yield run
 
-    def _early_server(self, machine: Survey) -> AbstractContextManager[Early | None]:
-        """Start the server of the session's only slot while Ray starts, as both take seconds. With
-        several slots, or servers of other software or variables, start none.
+    @contextmanager
+    def _early_server(
+        self, machine: Survey, found: list[Early], variables: Mapping[str, str]
+    ) -> Iterator[None]:
+        """Start the server of the session's only slot while Ray starts, as both take seconds. Add
+        its address to `found`. With several slots, or servers of other software, start none.
         """
         from cudnn_sweep.orchestrator.slots.slot import OWN, server_of
 
-        session = self._next
+        session, self._next = self._next, None
         several = len(machine.gpus) > 1
-        if session is None or several or {*map(server_of, session.plan.trials)} != {OWN}:
-            return nullcontext()
-        return EarlyServer(session.folder, session.preload, machine.gpu_uuids)
+        with ExitStack() as begun:
+            if session and not several and {*map(server_of, session.plan.trials)} == {OWN}:
+                given = (session.folder, session.preload, machine.gpu_uuids, variables)
+                with suppress(OSError):  # the slot starts its server, or reports why it cannot
+                    found.append(begun.enter_context(early_server(*given)))
+            yield
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Runs a model's first step, before the measurement, and checks that the model is as expected."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from statistics import median
 from time import perf_counter
 
@@ -24,7 +24,7 @@ LONG_S = 3.0  # a step that takes longer is not run again before the measurement
 def call_once(request: TrialRequest) -> float | None:
     """Run a trial's first step, then steps for a glance. Return their median time in ms.
 
-    Return None if the first step takes longer than LONG_S. Raises the errors of the user's code,
+    Return None if the first step takes longer than LONG_S, or the second one fails. Raises the errors of the user's code,
     and WorkloadError if `expect` is not met.
     """
     apply_request(request, Measurement())
@@ -42,10 +42,11 @@ def call_once(request: TrialRequest) -> float | None:
         first_s = run()
     if first_s > LONG_S:
         return None
-    times = [run()]
-    while len(times) < MOST_STEPS and sum(times) < GLANCE_S:
-        times.append(run())
-    return 1000 * median(times)
+    times: list[float] = []
+    with suppress(Exception):  # the first step has shown that the model runs
+        while len(times) < MOST_STEPS and sum(times) < GLANCE_S:
+            times.append(run())
+    return 1000 * median(times) if times else None
 
 
 @contextmanager

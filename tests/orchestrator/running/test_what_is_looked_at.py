@@ -162,20 +162,36 @@ def test_a_server_starts_beside_ray_if_one_slot_needs_one_server(
 ) -> None:
     begun: list[Any] = []
 
-    def start(*of: Any) -> AbstractContextManager[object]:
+    def start(*of: Any) -> AbstractContextManager[str]:
         begun.append(of)
-        return nullcontext()
+        return nullcontext("its address")
 
-    monkeypatch.setattr(this_machine, "EarlyServer", start)
+    monkeypatch.setattr(this_machine, "early_server", start)
     trials = [SimpleNamespace(software="", config=config, twin=0) for config in configs]
     plan, folder = SimpleNamespace(trials=trials), Path("/of/the/user")
     session: Any = SimpleNamespace(sweep_id="s", plan=plan, folder=folder, preload=("timm",))
     place, surveyed = ThisMachine(), machine(*gpus)
-    with place._early_server(surveyed) as early:
-        assert early is None, "no session is announced, as in a night's fresh trials"
+    for announced, early in ((False, False), (True, is_early), (False, False)):
+        begun.clear()
+        found: Any = []
+        if announced:  # not before a night's fresh trials
+            place.announce(session, "a new sweep", Mock())
+        with place._early_server(surveyed, found, {"MARK": "folder"}):
+            assert found == ["its address"] * early
+        assert begun == [(folder, ("timm",), surveyed.gpu_uuids, {"MARK": "folder"})] * early
+
+
+def test_a_slot_starts_its_server_if_none_can_start_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise PermissionError(1, "too nice")
+
+    monkeypatch.setattr(this_machine, "early_server", start)
+    plan = SimpleNamespace(trials=[SimpleNamespace(software="", config=Config(), twin=0)])
+    session: Any = SimpleNamespace(sweep_id="s", plan=plan, folder=Path(), preload=())
+    place, found = ThisMachine(), list[Any]()
     place.announce(session, "a new sweep", Mock())
-    with place._early_server(surveyed):
-        assert begun == [(folder, ("timm",), surveyed.gpu_uuids)] * is_early
+    with place._early_server(machine("H200"), found, {}):
+        assert found == []
 
 
 @pytest.mark.parametrize(

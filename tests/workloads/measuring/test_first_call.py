@@ -102,6 +102,8 @@ def test_only_a_cell_that_expects_counts_is_watched(
         ([3.0, 2.5, 2.5], 2, 2500.0),
         ([3.1, 2.5, 2.5], 1, None),  # a long step is not run again
         ([1.0, 0.1, 0.02, 0.2], 4, 100.0),
+        ([1.0], 1, None),  # the second one fails
+        ([1.0, 0.1], 2, 100.0),
     ],
 )
 def test_the_first_sight_of_a_step_is_short(
