@@ -219,8 +219,10 @@ def parse_query(name: str, text: str) -> NamedQuery:
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]
     own = _parameters(comments)
-    lacking = {*_used(text)} - {each.name for each in own}
-    shared = [each for each in _parameters(SHARED.splitlines()) if each.name in lacking]
+    lacking = {*_used(text)} - {parameter.name for parameter in own}
+    shared = [
+        parameter for parameter in _parameters(SHARED.splitlines()) if parameter.name in lacking
+    ]
     head = list(takewhile(lambda line: line.startswith("--"), head_text.splitlines()))
     explained = {match["name"]: match["meaning"] for match in DEFINED.finditer(text)}
     for match in filter(None, map(COLUMN.fullmatch, head)):

@@ -275,7 +275,9 @@ class FreshTrials:
 
         `is_cut`: whether time ran out, so that trials may be missing.
         """
-        judged = {each.key: self._judge(each, of_two, is_cut=is_cut) for each in candidates}
+        judged = {
+            candidate.key: self._judge(candidate, of_two, is_cut=is_cut) for candidate in candidates
+        }
         return {key: result for key, result in judged.items() if result is not None}
 
     def _judge(

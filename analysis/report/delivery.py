@@ -57,7 +57,7 @@ def as_html(payload: Payload) -> str:
     del sheets[NOT_SHOWN]
     tables = {
         name: _by_column(
-            sheet, [each for each in sheet.columns if name not in LARGE or each in named]
+            sheet, [column for column in sheet.columns if name not in LARGE or column in named]
         )
         for name, sheet in sheets.items()
     }

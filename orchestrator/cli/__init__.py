@@ -55,7 +55,7 @@ def _add(group: typer.Typer, panel: str | None, commands: list[Callable[..., Non
 for panel, commands in PANELS.items():
     _add(app, panel, commands)
 for name, (panel, what, commands) in GROUPS.items():
-    names = ", ".join(each.__name__ for each in commands)
+    names = ", ".join(command.__name__ for command in commands)
     about = f"{what}: {names}."
     group = typer.Typer(name=name, cls=Group, no_args_is_help=True, help=about, epilog=EPILOG)
     _add(group, None, commands)

@@ -126,8 +126,8 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
         return []
     if inputs is None:
         models = audited.findings.models
-        names = ", ".join(each.name for each in models) or "none"
-        without = [each for each in models if not each.shapes]
+        names = ", ".join(model.name for model in models) or "none"
+        without = [model for model in models if not model.shapes]
         lines = [line for each in without for line in of.what_it_takes(each, each.in_a_call[0][0])]
         return [f"No shapes were written. Models: {names}.", *(f"{line}." for line in lines)]
     if not written:

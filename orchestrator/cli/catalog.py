@@ -71,7 +71,7 @@ def schema(
 
 
 def _with_defaults(rule: type) -> str:
-    parameters = [f"{each.name}={each.default}" for each in fields(rule)]
+    parameters = [f"{field.name}={field.default}" for field in fields(rule)]
     return _summary(rule.__doc__) + (f" ({', '.join(parameters)})" if parameters else "")
 
 

@@ -165,7 +165,7 @@ def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
 
 
 def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
-    decided = sum(each.is_decided for each in standings.values())
-    hopeless = sum(each.is_out_of_reach for each in standings.values())
+    decided = sum(standing.is_decided for standing in standings.values())
+    hopeless = sum(standing.is_out_of_reach for standing in standings.values())
     text = f"{decided} of {of_cells} cells decided"
     return text + (f", {hopeless} out of reach" if hopeless else "")

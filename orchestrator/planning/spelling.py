@@ -36,15 +36,15 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
     Such a hint is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
     """
     marks = getattr(hint, "__metadata__", ())
-    if info := next((each for each in marks if isinstance(each, ArgumentInfo | OptionInfo)), None):
+    if info := next((mark for mark in marks if isinstance(mark, ArgumentInfo | OptionInfo)), None):
         return info
-    if not (texts := [each for each in marks if isinstance(each, str)]):
+    if not (texts := [mark for mark in marks if isinstance(mark, str)]):
         return None
     metavar, text = (None, *texts)[-2:]
     if POSITIONAL in marks:
         return typer.Argument(metavar=metavar, help=text)  # type: ignore[no-any-return]
     names = [_as_option(name)] if hint.__origin__ is bool else []  # without a form --no-NAME
-    least = next((each.value for each in marks if isinstance(each, AtLeast)), None)
+    least = next((mark.value for mark in marks if isinstance(mark, AtLeast)), None)
     option: OptionInfo = typer.Option(*names, metavar=metavar, help=text, min=least)
 
     def complete(incomplete: str) -> list[str]:

@@ -54,5 +54,7 @@ def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None
     """Return a failed rank and its fault, or None. Prefer a rank whose process died: the reply
     of another rank may only report that the dead rank is missing.
     """
-    faults = [(each.rank, fault) for each in followers if (fault := each.fault()) is not None]
+    faults = [
+        (follower.rank, fault) for follower in followers if (fault := follower.fault()) is not None
+    ]
     return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)

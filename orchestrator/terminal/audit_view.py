@@ -29,7 +29,7 @@ def sections_of(findings: Findings) -> list[Section]:
         title="What was set, and by which line",
         notes=[(f"{what}: {text}",) for what, text in noted.items() if text],
         head=("set", "from", "to", "by", "called from", "times", "after calls"),
-        rows=[_write_row(each) for each in sorted(findings.writes, key=_changes, reverse=True)],
+        rows=[_write_row(write) for write in sorted(findings.writes, key=_changes, reverse=True)],
     )
     failed = (f"The audit itself failed, so calls may be missing: {e}" for e in findings.own_errors)
     unseen = Section(notes=[(text,) for text in (NOT_SEEN, *failed)])
@@ -72,7 +72,7 @@ def loop_text(findings: Findings) -> str | None:
 
 def who_turned_it(findings: Findings) -> str:
     """Name the lines that turned benchmark on or off, or say that no line did."""
-    turned = [each for each in findings.writes if each.name == "benchmark" and _changes(each)]
+    turned = [write for write in findings.writes if write.name == "benchmark" and _changes(write)]
     if turned:
         return "\n".join(map(_turned_text, turned))
     if not findings.writes and findings.torch is not None:

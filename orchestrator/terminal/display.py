@@ -110,7 +110,7 @@ class Display:
     def _line(self, progress: Progress, verdicts: list[Verdict]) -> str:
         counts = {"before": self._before} | progress.statuses if self._before else progress.statuses
         statuses = f" ({_counts(counts)})" if counts else ""
-        found = _counts(Counter(each.wall_in_words.partition(" (")[0] for each in verdicts))
+        found = _counts(Counter(verdict.wall_in_words.partition(" (")[0] for verdict in verdicts))
         trials = f"{self._before + progress.recorded}/{self._before + len(self._cells)} trials"
         parts = [
             f"{trials}{statuses}, {self.time(progress)}",

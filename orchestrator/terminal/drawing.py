@@ -47,7 +47,7 @@ def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
         return ""
     for whole in (True, False):
         texts = ((each.name, *(each.whole if whole else each.texts)) for each in columns)
-        needed = sum(max(map(cell_len, each)) + GAP for each in texts) - GAP
+        needed = sum(max(map(cell_len, text)) + GAP for text in texts) - GAP
         if width is None or needed <= width:
             return _drawn(columns, whole, needed)
     assert width is not None

@@ -39,7 +39,7 @@ def print_part(
     blocks = sum(1 for _ in plan.blocks())
     twins = sum(trial.twin for trial in plan.trials)
     parts = (plan.first_look(), plan)
-    least, most = (each.estimated_s(slots or 1, gpu=gpu) / 60 for each in parts)
+    least, most = (part.estimated_s(slots or 1, gpu=gpu) / 60 for part in parts)
     minutes = f"{f'{two_digits(least)} to ' if plan.looks else ''}{two_digits(most)}"
     model = plan.trials[0].cell.gpu
     where, unit = (f"{slots} × {model}", "minutes") if slots else (model, "GPU minutes")

@@ -187,14 +187,16 @@ def race_lines(
             yield f"\nNo config ran in {name}."
         else:
             yield f"\nFastest{so_far} in {name}: {first.best}, {number(first.best_ms)} ms."
-    ends = [interval(each.ratio_low, each.ratio_high, to="–") for each in states]
+    ends = [interval(state.ratio_low, state.ratio_high, to="–") for state in states]
     columns = [
-        _column(CELL, [cells[each.cell_id] for each in states]),
-        _column("config", [each.other for each in states]),
-        _column("ms", [number(each.other_ms) for each in states]),
-        _column("ratio", [ratio(each.ratio) + end for each, end in zip(states, ends, strict=True)]),
-        _column("blocks", [str(each.blocks) for each in states]),
-        _column("state", [each.state.replace("_", " ") for each in states]),
+        _column(CELL, [cells[state.cell_id] for state in states]),
+        _column("config", [state.other for state in states]),
+        _column("ms", [number(state.other_ms) for state in states]),
+        _column(
+            "ratio", [ratio(state.ratio) + end for state, end in zip(states, ends, strict=True)]
+        ),
+        _column("blocks", [str(state.blocks) for state in states]),
+        _column("state", [state.state.replace("_", " ") for state in states]),
     ]
     yield draw_marked(columns, width)
 
@@ -207,21 +209,23 @@ def _column(name: str, texts: Sequence[str]) -> MarkedColumn:
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
     """Yield the columns of the verdict table, with intervals if there is room."""
     verdicts, paid = summary.verdicts, summary.break_evens
-    yield _column(CELL, [verdict_label(each, summary.names) for each in verdicts])
-    if len({each.contrast for each in verdicts}) > 1:
-        yield _column("contrast", [shortened(each.contrast) for each in verdicts])
+    yield _column(CELL, [verdict_label(verdict, summary.names) for verdict in verdicts])
+    if len({verdict.contrast for verdict in verdicts}) > 1:
+        yield _column("contrast", [shortened(verdict.contrast) for verdict in verdicts])
     for name in ("baseline_ms", "candidate_ms"):
-        yield _column(name, [number(getattr(each, name)) for each in verdicts])
-    ends = [has_room * interval(each.ratio_low, each.ratio_high, to="–") for each in verdicts]
-    ratios = [ratio(each.ratio) for each in verdicts]
+        yield _column(name, [number(getattr(verdict, name)) for verdict in verdicts])
+    ends = [
+        has_room * interval(verdict.ratio_low, verdict.ratio_high, to="–") for verdict in verdicts
+    ]
+    ratios = [ratio(verdict.ratio) for verdict in verdicts]
     yield _column("ratio", list(map(str.__add__, ratios, ends)))
-    yield _column("verdict", [each.wall_in_words for each in verdicts])
-    if any(each.device_ratio is not None for each in verdicts):
+    yield _column("verdict", [verdict.wall_in_words for verdict in verdicts])
+    if any(verdict.device_ratio is not None for verdict in verdicts):
         yield _column("device_time", list(map(device_text, verdicts)))
     for cache in sorted({row.compute_cache for row in paid if row.outcome != "no_effect"}):
         rows = {row.identity: payback(row) for row in paid if row.compute_cache == cache}
         yield _column(
-            f"break-even_{cache}_cache", [rows.get(each.identity, "") for each in verdicts]
+            f"break-even_{cache}_cache", [rows.get(verdict.identity, "") for verdict in verdicts]
         )
 
 

@@ -69,7 +69,7 @@ def without_missing(
     missing |= {f"execution {each.execution}": "there is no C++ compiler" for each in compiling}
 
     def runs(configs: list[Config] | None) -> list[Config] | None:
-        return configs and [each for each in configs if compiler or not each.how.compiles]
+        return configs and [config for config in configs if compiler or not config.how.compiles]
 
     own = runs(suite.without_gpu.configs) or None
     without_gpu = suite.without_gpu.model_copy(update={"configs": own})
