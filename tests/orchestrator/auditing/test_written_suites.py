@@ -105,6 +105,7 @@ def convolution(calls: int, dtype: str, *, tf32: bool = False, autocast: bool = 
         ("bfloat16", True, False, "bf16"),
         ("float16", False, False, "fp16"),
         ("bfloat16", False, True, "amp_bf16"),
+        ("bfloat16", True, True, "amp_bf16"),
         ("float16", False, True, "amp_fp16"),
         ("float64", False, False, None),
         ("float64", True, True, None),

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from cudnn_sweep.orchestrator.auditing import audit
-from cudnn_sweep.orchestrator.auditing.audit import _precision
 from cudnn_sweep.orchestrator.cli.audit import _next_lines
 
 SHAPES, SUITE = Path("shapes.csv"), Path("suite.yaml")
@@ -70,21 +69,3 @@ def test_without_shapes_the_models_are_named_and_what_those_take() -> None:
         "Net takes more.",
     ]
     assert lines([], None) == ["No shapes were written. Models: none."]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "tf32", "autocast", "precision"),
-    [
-        ("float32", True, False, "tf32"),
-        ("float32", False, True, "fp32"),
-        ("bfloat16", True, False, "bf16"),
-        ("bfloat16", True, True, "amp_bf16"),
-        ("float16", False, True, "amp_fp16"),
-        ("float64", True, True, None),
-    ],
-)
-def test_a_convolutions_type_is_a_suites_precision(
-    dtype: str, tf32: bool, autocast: bool, precision: str | None
-) -> None:
-    usual: Any = SimpleNamespace(dtype=dtype, allow_tf32=tf32, autocast_at_first=autocast)
-    assert _precision(usual) == precision
