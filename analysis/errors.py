@@ -16,7 +16,7 @@ class TornFileError(StoreError):
 
 
 class QueryError(AnalysisError):
-    """A question is unknown, not allowed, or failed."""
+    """A question is unknown or not allowed, or its query failed."""
 
 
 class ReportError(AnalysisError):

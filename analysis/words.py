@@ -27,7 +27,7 @@ def figure(value: float) -> str:
 
 
 def given(value: float) -> str:
-    """Return a value with up to four significant digits, or from 1000 on as an integer: `1,234`."""
+    """Return a value with up to four significant digits, but 1000 and more as integers: `1,234`."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -94,7 +94,7 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check the keys of a file without `provider`, to which Ray's schema does not apply."""
+    """Check the keys of a file without `provider`. Ray's schema does not apply to such a file."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]

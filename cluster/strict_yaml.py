@@ -1,8 +1,8 @@
 """Reads YAML 1.2 (core schema) into pydantic models and dataclasses.
 
 An error names each mistake with its line. `on`, `no` and `2026-01-01` are text, although YAML 1.1
-reads them as truth values and a date. `0x3` is text, not the number 3: it can be a padding of 0 and
-3. No tag creates an object, no key may occur twice, and aliases cannot make a small file huge.
+reads them as truth values and a date. `0x3` is text, such as a padding of 0 by 3, and no number. No
+tag creates an object, no key may occur twice, and aliases cannot make a small file huge.
 
 The types of a model are strict: `no` is not a truth value, and the number 2.10 is not a version. A
 key that the model lacks is a mistake, even if the model is configured to ignore such keys.
@@ -88,7 +88,7 @@ class Document:
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Breaches of strict YAML, by key path. `part(at)` raises for those at, above or below `at`."""
+    """Breaches of strict YAML, by key path. `part` raises for one at, above or below its path."""
 
     def line(self, at: KeyPath) -> int:
         """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
@@ -120,7 +120,8 @@ def dotted(key: KeyPath) -> str:
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file whose root must be a mapping. Raises LaunchFileError, but not for `mistakes`."""
+    """Parse a file whose root must be a mapping. Raises LaunchFileError. Breaches of strict YAML only
+    become the document's `mistakes`."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -152,7 +153,7 @@ def _read_text(file: Path) -> str:
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
-        raise LaunchFileError(f"{file}: is a folder, wanted a YAML file") from None
+        raise LaunchFileError(f"{file}: found a folder, wanted a YAML file") from None
     except OSError as error:
         raise LaunchFileError(f"{file}: cannot be read: {error.strerror}") from error
     if len(raw) > MAX_BYTES:
@@ -161,7 +162,7 @@ def _read_text(file: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise LaunchFileError(f"{file}:{line}: is not UTF-8 text") from error
+        raise LaunchFileError(f"{file}:{line}: found bytes that are not UTF-8 text") from error
 
 
 def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
@@ -276,7 +277,7 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return the errors with key paths of the file. `places` has all key paths of the file.
+    """Return each error with its key path in the file. `places` has all key paths of the file.
 
     Pydantic's paths also name the alternatives of a union. Leave these names out. Return only the
     errors of the alternative that fits best, or all errors if no alternative fits the value's kind.

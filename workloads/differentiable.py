@@ -1,4 +1,4 @@
-"""Makes a timed step of a function of tensors: a forward pass, alone or with its backward pass."""
+"""Makes a function of tensors a timed step: a forward pass, alone or with its backward pass."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -43,6 +43,6 @@ def own_regime_type(name: str, rule: object) -> type[ShapeRegime]:
     if getattr(rule, "varies", None) not in VARIES:
         allowed = ", ".join(map(repr, VARIES))
         raise WorkloadError(
-            f"regime {name}: varies: found {getattr(rule, 'varies', None)!r}, allowed: {allowed}"
+            f"regime {name}: its `varies` is {getattr(rule, 'varies', None)!r}; allowed: {allowed}"
         )
     return rule

@@ -50,7 +50,7 @@ def parameter_types(made: type) -> dict[str, type]:
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
-    """Make `types[name]`, a dataclass of numbers. Raises WorkloadError for an unknown name or a wrong number."""
+    """Return `types[name]` with these numbers. Raises WorkloadError for a wrong name or value."""
     if name not in types:
         raise unknown(kind, name, list(types))
     made = types[name]

@@ -44,7 +44,8 @@ class ConvProblem:
             object.__setattr__(self, name, sizes * spatial if len(sizes) == 1 else sizes)
             if len(sizes) not in (1, spatial):
                 raise WorkloadError(
-                    f"problem {self.name}: {name} {sizes} needs {spatial} sizes, one per dimension"
+                    f"problem {self.name}: {name} needs {spatial} values, one per dimension; "
+                    f"found {sizes}"
                 )
         if any(self.output_padding) and not self.transposed:
             raise WorkloadError(f"problem {self.name}: output_padding requires `transposed`")

@@ -1,4 +1,4 @@
-"""ShapeRegime: a rule by which input shapes arrive, in a file of `regimes/` or as a user's own class."""
+"""ShapeRegime: a rule by which input shapes arrive. Ours are in `regimes/`; users add their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ class ShapeRegime(ABC):
 
     @abstractmethod
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
-        """Return the shapes of one period, in order. Return None if new shapes never end.
+        """Return the shapes of one period, in order. Return None if new shapes keep arriving.
 
         Raises WorkloadError if the rule does not suit `base` (batch, channels, space).
         """
@@ -42,7 +42,7 @@ class ShapeRegime(ABC):
     def stream(self, base: Shape) -> Iterator[Shape]:
         """Yield the shapes in order of arrival. A period repeats without end."""
         period = self.period(base)
-        assert period is not None, f"{self.name}: without a period it must define `stream`"
+        assert period is not None, f"{self.name}: a rule without a period must define `stream`"
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
@@ -60,8 +60,7 @@ class SpatialRegime(ShapeRegime):
     varies = "space"
 
     multiple: int = number(1, least=1)
-    """Every size is a multiple of this. Networks that halve their sizes need it: 32 if they halve
-    them five times."""
+    """Every size is a multiple of this number. A network that halves sizes five times needs 32."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
         """Return, for each n in `steps`, the shape `base` with its sides reduced by n × `step`.

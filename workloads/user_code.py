@@ -64,7 +64,7 @@ def _is_missing(place: str, error: Exception) -> bool:
 
 
 def _reason(place: str, error: Exception) -> str:
-    """Explain why importing `place` failed. `place` may be missing, or a module that it imports."""
+    """Explain why importing `place` failed. `place` or a module that it imports may be missing."""
     cause = f"{type(error).__name__}: {error}"
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause

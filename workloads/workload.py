@@ -53,7 +53,7 @@ class Context:
     state: State | None = None
     """What surrounds the step. None if nothing surrounds it."""
     execution: str = EAGER
-    """How the step runs. If the execution compiles, `forward` compiles each model that it calls."""
+    """How the step runs. With torch.compile, `forward` compiles each model that it calls."""
     distribute: Callable[[torch.nn.Module], torch.nn.Module] | None = None
     """Wraps a model for one rank of training over several GPUs. None if there is only one rank."""
     reference: bool = False
@@ -80,7 +80,7 @@ class Context:
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
         """Run `function(inputs)` in the cell's autocast and state. Call models only by `forward`.
 
-        `draws` says whether `function` draws random numbers. If so, a state that runs it twice
+        `draws` says whether `function` draws random numbers. If it does, a second run for the state
         repeats the numbers, and no CUDA graph can hold the second run.
         """
         self._calls["forward"] += 1
@@ -126,7 +126,7 @@ class Context:
         return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
     def random_weight(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's precision and the layout of its parameters."""
+        """Return normal random numbers in the cell's precision and parameter layout."""
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
@@ -162,7 +162,7 @@ class TimedStep:
     run: Callable[[Any], Any]
     """Runs the step on an input that `prepare` made; timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
-    """Returns a step's outputs and gradients by name; not timed. Each call returns equal values."""
+    """Returns a step's outputs and gradients by name; not timed. Equal inputs give equal values."""
     accuracy: Callable[[], float] | None = None
     """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
@@ -172,15 +172,14 @@ class TimedStep:
     has_parameters: bool = True
     """Whether the model has parameters. If not, a trial fails if the step runs no operation."""
     capturable: bool = True
-    """Whether a CUDA graph can hold the step. Threads or a compiler's graphs in it prevent this."""
+    """Whether a CUDA graph can hold the step. It cannot hold threads or a compiler's graphs."""
     as_written: Callable[[Any], Any] | None = None
     """Runs the step without compiler or CUDA graph, to watch its operations. If None, use `run`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State(ABC):
-    """What surrounds a step, at equal shapes, and changes what cuDNN does.
-
+    """Code that surrounds a step and changes what cuDNN does, although shapes stay the same.
     Its dataclass fields are its parameters, all numbers.
     """
 
@@ -209,16 +208,13 @@ class State(ABC):
 
 
 def pay_unrelated_step(device: torch.device) -> None:
-    """Train an unrelated network for two steps, to pay for CUDA, libraries, autograd and optimiser.
-
-    The second step loads the kernels that add to an existing `.grad`.
-    """
+    """Train an unrelated network for two steps, to load CUDA, libraries, autograd and optimiser."""
     import torch
 
     net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(27, 2))
     net.to(device)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    for _ in range(2):
+    for _ in range(2):  # the second step loads the kernels that add to an existing `.grad`
         loss = net(torch.ones(2, 2, 5, 5, device=device)).square().mean()
         loss.backward()
         optimiser.step()

@@ -102,7 +102,7 @@ class Answer:
     """Test cases for a CI server. If there are none, the answer itself is the only case."""
     families: Sequence[Family] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every metric. If there are none, the only label is `model` with the subject."""
+    """Labels of every metric. If there are none, the only label is `model`, set to the subject."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Further files to write. The key is the path, the value is the text."""
     ended: int | None = None

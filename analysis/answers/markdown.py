@@ -41,7 +41,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _in_table(cell: str) -> str:
-    """Escape `|` and backslashes before it: even in code, a `|` would end a table cell."""
+    """Escape `|` and the backslashes to its left. Even in a code span, `|` would end the cell."""
     return re.sub(r"(\\*)\|", r"\1\1\\|", _inline(cell))
 
 

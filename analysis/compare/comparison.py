@@ -95,8 +95,8 @@ class Comparison:
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Last common version of each software part that has several versions on a side. If no
-        version is common, the last version of each side is given."""
+        """Last version that A and B share, for each software part with several versions in A or B.
+        Without a shared version, the last version of A and the last version of B."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -114,11 +114,9 @@ class Comparison:
 def compare(
     database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
 ) -> Comparison:
-    """Compare two sides.
-
-    Raise QueryError if a name is unknown or ambiguous, or if the sides share trials. `where`:
-    conditions COLUMN=VALUE on the records. If several are on one column, one has to hold.
-    """
+    """Compare two sides. Raise QueryError if a name is unknown or ambiguous, or if the sides share
+    trials. `where`: conditions COLUMN=VALUE on the records. Of several conditions on one column, at
+    least one must hold."""
     ask = _asking(database, where)
     names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]
     first, second = find_side(a, names), find_side(b, names)

@@ -36,7 +36,7 @@ def axes_macros() -> str:
 -- A cell's axes, for `columns(axis_names())`.
 create or replace macro axis_names() as [{names}];
 
--- One row a cell: what its name is made of. Answers list cells by `cell_order`.
+-- One row for each cell: what its name is made of. Answers list cells by `cell_order`.
 create or replace macro named_cells() as table
 with labels as (
     select
@@ -49,12 +49,12 @@ with labels as (
 select *, row({order}) as cell_order
 from labels;
 
--- One row a cell: its axes and GPU.
+-- One row for each cell: its axes and GPU.
 create or replace macro cell_labels() as table
 select cell_id, columns(axis_names()), gpu, cell_order
 from named_cells();
 
--- One row a cell: its value on `axis`, whether it is usual, and a hash of the rest except the GPU.
+-- One row for each cell: value on `axis`, whether it is usual, and a hash of the rest except GPU.
 create or replace macro cell_tasks(axis) as table
 select
     cell_id,

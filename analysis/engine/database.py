@@ -1,8 +1,7 @@
 """DuckDB over a store, locked down: a user's SQL can read `records` and nothing else.
 
 DuckDB gets the rows as Arrow data and may open no files but its own spill files. Access to the
-store's folder would be unsafe: a COPY inside a `with` writes files, yet DuckDB calls it a SELECT.
-"""
+store's folder would be unsafe: a COPY inside `with` writes files, yet DuckDB calls it a SELECT."""
 
 import atexit
 import os
@@ -69,8 +68,8 @@ warnings.filterwarnings(
     "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
 )
 HINTS = {  # about columns that people look for in `records`
-    "cell": "is made of workload, problem, input_shape, ...: select those, or cell_id",
-    "throttled": "is a text in the list `warnings`: list_contains(warnings, 'throttled')",
+    "cell": "is a name made from workload, problem, input_shape, ...: select these, or cell_id",
+    "throttled": "is a value in the list `warnings`: list_contains(warnings, 'throttled')",
     "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
 }
 NO_FILES = (
@@ -116,8 +115,7 @@ class Database:
     def hold_rows(self, asked: str = "") -> None:
         """Copy the rows into a table if there are at most HELD_ROWS. Columns in UNHELD become null.
 
-        `asked`: SQL of the next questions. If given, columns that it does not name become null.
-        """
+        `asked`: SQL of the next questions. If given, columns that it does not name become null."""
 
         def copy() -> None:
             self._show_records()

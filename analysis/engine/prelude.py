@@ -78,7 +78,7 @@ def prelude_sql(store: Stored) -> str:
 
 
 def macros() -> str:
-    """Return a `create or replace macro` statement for each macro that is no question."""
+    """Return the `create or replace macro` statements of all macros except the questions'."""
     scripts = (ANALYSIS / "macros").iterdir()
     texts = [script.read_text() for script in sorted(scripts, key=lambda script: script.name)]
     return "\n".join([settings_macros(), axes_macros(), *texts, _reported_cases()])
@@ -96,10 +96,8 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """Return the macros that a question needs, in the order to make them.
-
-    Making all macros would take as long as an answer.
-    """
+    """Return the macros that a question needs, in the order to make them. Making all macros would
+    take as long as an answer."""
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
@@ -129,7 +127,8 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return a SELECT if the store has rows. It names each file if a pattern matches too many."""
+    """Return a list with one SELECT, or an empty list if no rows are stored. The SELECT names each
+    file if PATTERN also matches other files."""
     paths, torn = store.files(), store.torn_files()
     whole = [path for path in paths if path not in torn]
     if not whole:

@@ -1,4 +1,4 @@
-"""The named questions, in .sql files below sql/ or tables of .toml files. A question's head has:
+"""The named questions: .sql files, and tables of .toml files, below sql/. A question's head has:
 
 -- the question in plain words?
 -- $name TYPE = default: meaning, for each parameter that SHARED does not declare
@@ -10,8 +10,7 @@
 -- column: meaning, for a column of this question only; five spaces begin a meaning's second line
 -- column, column: meaning of each
 
-A column at the end of an SQL line may be explained there instead:  as column, -- meaning
-"""
+A column at the end of an SQL line may be explained there instead:  as column, -- meaning"""
 
 from __future__ import annotations
 
@@ -40,12 +39,12 @@ PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
 )
 SHARED = """\
--- $field TEXT = 'benchmark': the setting that differs; every other one is the same in a pair
+-- $field TEXT = 'benchmark': the setting that differs; all other settings of a pair are equal
 -- $baseline TEXT = 'false': the setting's value in the baseline ('null' if it was not set)
 -- $candidate TEXT = 'true': the setting's value in the candidate
 -- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
 -- $launch TEXT = NULL: name with which the sweep_ids of a launch's nights end; all sweeps if null
--- $until TEXT = NULL: date of the last night to read, as 2026-11-21; all nights if null
+-- $until TEXT = NULL: date of the last night to read, such as 2026-11-21; all nights if null
 -- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all sweeps if null
 """  # added to each question whose SQL uses the name and whose head does not declare it
 USED = re.compile(r"\$([a-z_]\w*)")
@@ -124,7 +123,7 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Parse the given texts, then return the same as `values`."""
+        """Return each parameter's value: parsed from `given`, or the default."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
@@ -148,8 +147,8 @@ def part_names() -> list[str]:
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL of the questions in sql/'s subfolders by name. In a .toml file, `text` is a
-    template that each table fills in."""
+    """Return the SQL of each question in sql/'s subfolders, with the question's name as the key.
+    Each table of a .toml file has one question's values for the file's template, `text`."""
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
@@ -165,7 +164,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return a question, bundled or from `own`. Raise QueryError with all names if unknown."""
+    """Return the question `name`, bundled or in `own`. If it is unknown, raise QueryError."""
     names = query_names()
     if name in names:
         return parse_query(name, (ANALYSIS / "sql" / f"{name}.sql").read_text())

@@ -2,8 +2,7 @@
 
 A setting is a column of `records` that workloads/records/row.py marks as a setting; no other list
 exists. Settings are compared as text. To keep this text unambiguous, everything but plain words is
-quoted. SQL computes the same text (`text_of`).
-"""
+quoted. SQL computes the same text (`text_of`)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -65,7 +64,7 @@ def texts_in(line: str) -> dict[str, str]:
 
 
 def unusual_in(line: str) -> list[str]:
-    """Return a line's `name=text` parts, sorted, without PyTorch's default values."""
+    """Return a line's `name=text` parts, sorted. Leave out parts with PyTorch's default value."""
     return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
 
 

@@ -7,7 +7,7 @@ with steps as (
         columns(['p', 'a', 'b']),
         unnest(range(400)) as step,
         (step + 0.5) * pi() / 800 as angle,
-        -- scaled by about its peak, so that no sum vanishes
+        -- divided by roughly the density's peak, so that no sum is rounded to 0
         exp(
             (2 * a - 1) * ln(sin(angle) / sqrt(a / (a + b)))
             + (2 * b - 1) * ln(cos(angle) / sqrt(b / (a + b)))
@@ -34,8 +34,8 @@ from summed
 where below >= wanted
 group by p, a, b;
 
--- Clopper and Pearson's 95% interval of the share of which k of n cases were seen, one row for each
--- k and n of the table that `counts` names.
+-- Clopper and Pearson's 95% interval of a share, estimated from k of n cases. There is one row for
+-- each k and n of the table that `counts` names.
 create or replace macro share_intervals(counts) as table
 with ends as ( -- noqa: ST03
     select distinct

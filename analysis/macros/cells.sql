@@ -1,6 +1,5 @@
--- Versions of a software, settings of a config, time of a block.
+-- Versions of the software, settings of a config, time of a block.
 
--- How long a block of each cell takes, in seconds.
 create or replace macro block_paces(of_sweep) as table
 select
     cell_id,
@@ -15,7 +14,7 @@ from (
 ) as blocks
 group by cell_id;
 
--- One row a software: its versions.
+-- One row for each software_hash: the versions that it stands for.
 create or replace macro software_labels() as table
 select
     software_hash,
@@ -48,9 +47,9 @@ create or replace macro unusual_among(settings) as array_to_string(
 -- Whether errata ban one engine, such as ConvFwd:5.
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
--- One row a config: settings as text, value of `flag`, other settings. Unknown flags are errors.
--- The flag `frozen` is yes with errata, else no; `ban` is null for errata that ban more than one
--- engine.
+-- One row for each config and twin: settings as text, value of `flag`, other settings. An unknown
+-- flag is an error. The value of `frozen` or `ban` is yes if the config has errata, else no; but
+-- `ban` is null if the errata ban more than one engine.
 create or replace macro configs(flag) as table
 with mapped as (
     select
@@ -79,12 +78,12 @@ select
     end as setting
 from mapped;
 
--- The records of one sweep or all, twins too, with the columns of `configs`. With the flag `ban` or
--- `frozen`, a record without errata has a row for each errata of its cell and sweep. With the flag
--- `race`, the setting is best or other, and a record of the best config has a row for each other
--- config of its cell and sweep. The best is the fastest of those that ran, were not raced out, and
--- failed at most once. The flag `usual` does so with PyTorch's own config in place of the best.
--- Trials that were raced out are left out, unless `raced_out` asks for them.
+-- The records of one sweep or of all, A/A twins included, with the columns of `configs`. With the
+-- flag `ban` or `frozen`, a record without errata has a row for each errata of its cell and sweep.
+-- With the flag `race`, the setting is best or other, and a record of the best config has a row for
+-- each other config of its cell and sweep. The best is the fastest of the configs that ran, were
+-- not raced out, and failed at most once. With the flag `usual`, PyTorch's own config replaces the
+-- best. With any flag, trials that were raced out are left out unless `raced_out` is true.
 create or replace macro configured(flag, of_sweep, raced_out := false) as table
 with bans as (
     select distinct columns(['sweep_id', 'cell_id', 'errata'])
@@ -139,12 +138,12 @@ where
     (of_sweep is null or records.sweep_id glob of_sweep)
     and (flag is null or raced_out or records.status <> 'raced_out');
 
--- A short key of what a verdict is about: the settings of a freeze alone fill a kilobyte.
+-- A short key of what a verdict is about. In full, the settings of a freeze fill a kilobyte.
 create or replace macro place_of(
     cell_id, env_hash, software_hash, workload_hash, other_settings
 ) as md5(concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings));
 
--- Whether times are doubtful. They are not at a power limit or at unsettled clocks, which the timed
--- work itself causes.
+-- Whether times are doubtful. A power limit or unsettled clocks do not make times doubtful, because
+-- the timed work itself causes both.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

@@ -4,7 +4,7 @@ create or replace macro convolution_kernels(kernels) as list_transform(
     list_filter(kernels, lambda kernel: kernel.kind = 'convolution'), lambda kernel: kernel.name
 );
 
--- Whether two sides chose differently; null if they share no choice and one made several.
+-- Whether two sides chose differently; null if no choice is common and either side made several.
 create or replace macro chose_otherwise(b_choices, c_choices) as case
     when list_has_any(b_choices, c_choices) then false
     when len(b_choices) = 1 and len(c_choices) = 1 then true
@@ -28,8 +28,8 @@ create or replace macro replaced(engines, others) as
 create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 
--- One row a trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
--- trial_id. One trial of each choice is enough: kernels and logs fill most of a store.
+-- One row for each trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
+-- trial_id. Name one trial of each choice, because kernels and logs fill most of a store.
 create or replace macro choices_of(trials) as table
 with wanted as (
     select distinct trial

@@ -1,17 +1,17 @@
--- How far a whole job's ratio may be off: for mean times, and for `of_runs` runs of each config.
+-- Standard errors of a whole job's ratio: for expected times, and for means over `of_runs` runs.
 
--- Half the width of an interval: `measured_half`, wider by `quantile` errors of a known variance.
+-- Half the width of an interval. Its measured part and its known part are added in squares.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
--- The squared standard error of a mean of blocks: from `measured`, the blocks' own standard error
--- (null for one block), and one degree of freedom more, the variance `elsewhere`.
+-- The squared standard error of a mean of blocks. `measured` is the blocks' own standard error,
+-- null for one block. The variance `elsewhere` is pooled in as one further degree of freedom.
 create or replace macro moderated(measured, blocks, elsewhere) as
     (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
--- One row a job. `jobs`, `starts` and `blocks` name tables of jobs_weighed.
+-- One row for each job. `jobs`, `starts` and `blocks` name tables of jobs_weighed.
 create or replace macro job_spreads(jobs, starts, blocks, of_runs) as table
--- standard errors of the ratio's logarithm, by source: of the mean, and of a single run about it
+-- standard errors of the log ratio by source; `_of_run`: how single runs scatter around the mean
 with parts as (
     select
         wholes.whole,
@@ -39,8 +39,8 @@ with parts as (
     inner join query_table(blocks) as seen on wholes.whole = seen.cell and seen.clock = 'whole'
 ),
 
--- Degrees of freedom are Welch's for the measured parts, rounded down. The known variance of the
--- uniform parts stays out of them: it would narrow the interval of few blocks.
+-- Degrees of freedom are Welch's, for the measured parts alone, rounded down. The known variance of
+-- the uniform parts would make an interval from few blocks too narrow.
 summed as (
     select
         *,
@@ -74,7 +74,7 @@ select
     sqrt(measured_high ** 2 + uniform) as se_high,
     sqrt(measured_low ** 2 + run_variance) as run_low,
     sqrt(measured_high ** 2 + run_variance) as run_high,
-    -- 1e-9: rounding may leave a whole number just below itself
+    -- 1e-9, because rounding errors may leave a value just below the whole number that it should be
     least(greatest(floor(1e-9 + mean_df), 1), 1000)::bigint as df,
     least(greatest(floor(1e-9 + run_df), 1), 1000)::bigint as run_df
 from summed

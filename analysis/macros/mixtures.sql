@@ -1,28 +1,28 @@
 -- Means over processes that choose different kernels: docs/validation.md (Choices that few
 -- processes make) has the reasons.
 
--- One row a cell and clock, for `judged`. `logs` names a table with cell, clock, observed, choice
--- (null if unknown), pool (of equal settings) and share (of the usual 5%), one row a block. `mean`
--- and `se` are those of all blocks, whatever their choices.
+-- One row for each cell and clock, for `judged`. `logs` names a table with one row for each block
+-- and clock: cell, clock, observed, choice (null if unknown), pool (of cells with equal settings)
+-- and share (a part of the usual 5%). `mean` and `se` are over all blocks, whatever their choices.
 --
--- Blocks may agree by luck, so one degree of freedom is added: from `elsewhere`, the scatter of
--- other cells' blocks, or `error`, that of a block's own rounds, whichever is larger. If two
--- choices lie 3% or more apart, nothing is added. If there are several values of `origin` (host and
--- launch of a CPU-bound loop), DerSimonian and Laird's variance between them is added.
+-- Blocks may agree by luck, so one degree of freedom is added. Its variance is the larger of
+-- `elsewhere` (from blocks of other cells) and `error` (from rounds within blocks). If two choices
+-- lie 3% or more apart, nothing is added. If there are several values of `origin` (host and launch
+-- of a CPU-bound loop), DerSimonian and Laird's variance between origins is added.
 --
--- With several choices, and three blocks more than choices, the mean is over a mixture. Its shares
--- have Dirichlet's distribution, with one further block of the fastest or the slowest choice. Its
--- bounds are quantiles: for two choices Clopper and Pearson's, for more those of the beta
--- distribution of equal mean and variance. The scatter within a choice is added in squares.
+-- With several choices, and at least three blocks more than choices, the mean is over a mixture.
+-- The choices' shares have Dirichlet's distribution, with one further block of the fastest or
+-- slowest choice. The bounds are quantiles: for two choices Clopper and Pearson's, else those of
+-- the beta distribution of equal mean and variance. Scatter within a choice is added in squares.
 --
--- With one choice, an unseen choice has a share of 1 - 0.025 ** (1 / blocks) at most. Its distance
--- is the 95% quantile over the strays of its pool. A stray is the choice of a single process in a
--- cell whose other processes agree; its distance is 0 if scatter explains it. A second limit of the
--- unseen share is twenty times the pool's share of strays: one cell in twenty exceeds it.
+-- With one choice, an unseen choice has a share of at most 1 - (0.025 * share) ** (1 / blocks).
+-- That choice's distance is the 95% quantile over the strays of the pool. A stray is the choice of
+-- a single process in a cell whose other processes agree; its distance is 0 if scatter explains it.
+-- The share is also at most 20 times the pool's share of strays, except in one cell of twenty.
 --
 -- `se_low` and `se_high`, times t_half(df, share), reach the ends of the interval; `unseen_low` and
--- `unseen_high` are the unseen part. `usual` is the mean of the choice that most blocks
--- (`most_alike`) made, `others` are the means of other choices.
+-- `unseen_high` are the unseen part. `usual` is the mean of the choice that most blocks made,
+-- `most_alike` the number of these blocks. `others` are the means of the other choices.
 create or replace macro over_choices(logs) as table
 with given as materialized (
     from query_table(logs)
@@ -147,7 +147,7 @@ ends as ( -- noqa: ST03
     where is_known and blocks - choices >= 3 and slowest > fastest
 ),
 
--- computed once each, because they are slow
+-- t_half is slow, so it runs once for each df and share
 halves as (
     select
         df,
@@ -221,7 +221,7 @@ select
     ]),
     if(is_known, choices, null) as choices,
     list_filter(means, lambda each: each <> usual) as others,
-    -- one choice makes no mixture; with several, none counts as unseen
+    -- `mixed_se_low` is null for one choice, `unseen_low` for several choices
     sqrt(
         coalesce(mixed_se_low, se) ** 2 + coalesce(unseen_low / half, 0) ** 2 + between_origins
     ) as se_low,
@@ -230,7 +230,8 @@ select
     ) as se_high
 from estimated;
 
--- Ratios by choice in words; null if no choice has half the blocks or all are within `small` (log).
+-- A text with the ratio of each choice. Null if no choice has half of the blocks, or if the log
+-- ratios of all choices differ by less than `small`.
 create or replace macro in_choices(choices, blocks, most_alike, usual, others, small) as case
     when
         choices > 1 and 2 * most_alike >= blocks
@@ -243,7 +244,7 @@ create or replace macro in_choices(choices, blocks, most_alike, usual, others, s
         )
 end;
 
--- The unseen part of an interval in words; null below 1%.
+-- A text about the unseen part of an interval; null if this part is below 1%.
 create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) as case
     when greatest(unseen_low, unseen_high) >= 0.01
         then format(
@@ -254,12 +255,12 @@ create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) 
         )
 end;
 
--- Two sides that share no blocks. `processes` names a table with cell, side, pool, choice, and the
--- times wall and device, one row a process. One row a cell and clock, for `judged`: c over b.
+-- The ratio c over b of two sides without common blocks, for each cell and clock, for `judged`.
+-- `processes` names a table of processes: cell, side, pool, choice, and the times wall and device.
 --
 -- An end of the interval is Welch's if choices widen neither side's end; else the distances of both
 -- sides' ends are added in squares (Zou and Donner's method of variance estimates recovery).
--- `b_choice` and `c_choice`: each side's choices, as ratios to its usual choice.
+-- `b_choice` and `c_choice` are texts with a side's choices, as ratios to its usual choice.
 create or replace macro over_sides(processes, b_side, c_side, small) as table
 with sided as (
     select -- noqa: ST06

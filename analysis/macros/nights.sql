@@ -1,11 +1,11 @@
--- What a night's processes say together, and which sweeps are nights.
+-- Sweeps that are nights, the metrics of a night's processes, and summaries of such metrics.
 
 -- The kind (night or confirm), date and launch name of a sweep_id; all empty for other sweeps.
 create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
 
--- Whether a sweep is a night of `of_launch` (null: of any) up to the date `until` (null: to any).
+-- Whether a sweep is of the launch `of_launch` and dated `until` or earlier; null admits any sweep.
 create or replace macro is_night_of(sweep_id, of_launch, until) as
     (of_launch is null or night_parts(sweep_id)['launch'] = of_launch)
     and (until is null or night_parts(sweep_id)['date'] <= until);
@@ -18,7 +18,7 @@ create or replace macro median_of(x) as case
         then struct_pack(value := median(x)::double, word := null::text, processes := count(x))
 end;
 
--- The most common word, and the number of words; null if there are none.
+-- The most common word, and the count of all words; null if there are no words.
 create or replace macro most_common(words) as case
     when count(words) > 0
         then struct_pack(
@@ -26,9 +26,9 @@ create or replace macro most_common(words) as case
         )
 end;
 
--- One row a process of these nights, with a column for each metric. Times are null if the GPU was
--- throttled or shared; a failed process has only `failure`. Bits repeat if they equal those of a
--- second run, and of the first process with the same software and kernels.
+-- One row for each process of these nights, with a column for each metric. Times are null if the
+-- GPU was throttled or shared. Of a failed process the only metric is `failure`. Bits repeat if a
+-- second run has the same bits, and so has the first process with the same software and kernels.
 create or replace macro night_processes(of_launch, until) as table
 with placed as (
     select

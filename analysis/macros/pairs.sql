@@ -1,6 +1,6 @@
 -- The pairs of a contrast: of each block, the baseline's trial and the candidate's.
 
--- Log ratios of two processes in turns, one for each round that both made.
+-- Log ratios of two processes that take turns: one ratio for each round that both processes made.
 create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
@@ -13,27 +13,27 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
 create or replace macro of_one_clock(a, b) as
     a is not distinct from b or (contains(a, 'graph') and contains(b, 'graph'));
 
--- The variance of a median, by the median deviation, which outliers do not move; null for 1 value.
+-- An outlier-resistant variance of a median, from the median deviation; null for a single value.
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
--- The variance of block ratios of closed loops in turns: a scatter of 0.3%, or 1% if the loop is
--- CPU-bound (whole_jobs.sql names the data).
+-- The variance of a block's ratio for closed loops whose processes take turns: the square of a
+-- scatter of 0.3%, or of 1% for a CPU-bound loop (whole_jobs.sql names the data).
 create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0.003) ** 2;
 
--- The variance of a CPU-bound loop's ratio between launches and hosts: a scatter of 0.8%. Three in
--- four of 44 stored cells stay below it (their median is 0.06%).
+-- The variance of a CPU-bound loop's ratio from one launch or host to another: the square of 0.8%.
+-- Of 44 stored cells, three in four scatter by less than 0.8%; the median scatter is 0.06%.
 create or replace macro launch_variance() as 0.008 ** 2;
 
--- How much of the error the first `k` of `n` looks spend: docs/measuring.md (How many blocks).
+-- The share of the error that the first `k` of `n` looks use: docs/measuring.md (How many blocks).
 create or replace macro spent(k, n) as case
     when k >= n then 1
     when k < 2 then 0.4 * k
     else 0.6 + 0.4 * (k - 2) / (n - 2)
 end;
 
--- One row a sweep: whether its launch, or each shard's, has ended. Rows older than the column
--- `ends_launch` count as ended.
+-- One row for each sweep: whether its launch has ended, or the launches of all its shards. Rows
+-- that are older than the column `ends_launch` count as ended.
 create or replace macro ended_sweeps() as table
 select
     sweep_id,
@@ -47,8 +47,8 @@ from (
 ) as shards
 group by sweep_id;
 
--- `pairs` names a table with sweep_id, baseline_trial_id and candidate_trial_id. One row a pair in
--- turns: the median log ratios of the candidate's times over the baseline's, and their variances.
+-- Median log ratios (candidate / baseline), with variances, of each pair whose trials took turns.
+-- `pairs` names a table with sweep_id, baseline_trial_id and candidate_trial_id.
 create or replace macro logs_in_turns(pairs) as table
 select
     b.sweep_id,
@@ -67,13 +67,13 @@ select
     median_variance(wall_logs) as wall_error,
     median_variance(device_logs) as device_error
 from query_table(pairs) as asked
--- One key a join: with two keys DuckDB first joins all of a sweep's trials with all others.
+-- One key for each join. With two, DuckDB first joins each trial of a sweep with every other.
 inner join records as b on [asked.sweep_id, asked.baseline_trial_id] = [b.sweep_id, b.trial_id]
 inner join records as c on [asked.sweep_id, asked.candidate_trial_id] = [c.sweep_id, c.trial_id]
 where b.in_turns and c.in_turns;
 
 -- The steps of `block_pairs`; a question can query each. 1. One row for each trial of a side, in
--- cells that have both sides. Only the flag `twin` takes twins.
+-- cells that have both sides. Twins are left out unless the flag is `twin`.
 create or replace macro contrast_trials(flag, from_value, to_value, of_sweep) as table
 with chosen as (
     from configured(flag, of_sweep, raced_out := true)
@@ -81,7 +81,7 @@ with chosen as (
 )
 
 select
-    -- under the flag `code` each side has its own hashes
+    -- with the flag `code` the two sides' hashes differ, so here they are made equal
     * replace ( -- noqa: AM04
         if(flag = 'code', min(software_hash) over (partition by cell_id), software_hash)
             as software_hash,
@@ -94,7 +94,7 @@ select
     coalesce(compute_cache, 'none') as cache,
     -- a compiler that makes CUDA graphs records them in the second call
     execution in ('reduce_overhead', 'max_autotune') as records_later,
-    -- trials stay small until they are paired: no lists of structs
+    -- no lists of structs, so that rows stay small until the trials are paired
     list_transform(cold, lambda met:
         met.first_ms + if(records_later, greatest(met.second_ms - steady_wall_ms, 0), 0)
     ) as first_ms,
@@ -157,8 +157,8 @@ create or replace macro of_each_side() as [
     'workspace_bytes', 'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
 ];
 
--- 2. One row a block and set of other settings: both trials' columns `of_each_side`, null if one is
--- missing, and the reason if the setting cannot have mattered at this `place`.
+-- 2. One row for each combination of a block and other settings: the columns `of_each_side` of both
+-- trials (null if one is missing), and any reason why the setting cannot matter at this `place`.
 create or replace macro contrast_blocks(flag, from_value, to_value, of_sweep) as table
 with trials as (from contrast_trials(flag, from_value, to_value, of_sweep)),
 
@@ -182,7 +182,7 @@ reasons as (
 joined as (
     select
         columns(['sweep_id', 'block', 'cell_id', 'other_settings']),
-        -- the baseline's values; if the two sides differ, they do not pair
+        -- the baseline's values; if the candidate's values differ, the two trials are no pair
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         arg_max(concat_ws('|', host, launch_id), b) as ran_at,
         any_value(columns(of_each_side())) filter (where b) as 'baseline_\0', -- noqa: RF05
@@ -208,7 +208,7 @@ joined as (
         flatten(list(execution_notes)) as execution_notes
     from trials
     group by sweep_id, block, cell_id, other_settings, software
-    -- few blocks have a twin; if a config left the race, its blocks are no incomplete pairs
+    -- blocks without a twin, or with a config that was raced out, do not count as incomplete pairs
     having (flag <> 'twin' or bool_or(twin = 1)) and not bool_or(status = 'raced_out')
 )
 
@@ -220,20 +220,20 @@ select
         coalesce(baseline_loop_kind, candidate_loop_kind)
     ) as own_kind,
     least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
-    -- an open loop's budget may cut one of the two short: only steps that both made compare
+    -- an open loop's budget may end one trial earlier; then only steps that both made are compared
     own_kind = 'open' and baseline_steps <> candidate_steps as is_uneven,
     least(baseline_steps, candidate_steps) as fewer_steps
 from joined
 inner join reasons
     on place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) = place;
 
--- 3. The same rows with comparable times. Times in turns are moved so that their ratio is the
--- median over rounds. `pairing` is paired, doubtful, split (on two slots or in two launches) or
--- unpaired (one failed or is missing). A pair is doubtful if a trial shared its GPU, or both were
--- throttled. If only one was throttled, its setting may be the cause, so to leave the pair out
--- would choose blocks by their outcome. The blocks of one verdict have one `judged_cell`. These are
--- null: device times of two sources; `compute_cache` if the two trials met different states; and
--- `choice`, the kernels of both, if unknown. Cold costs are over the shapes that both trials met.
+-- 3. The same rows with comparable times. If the trials took turns, the times are adjusted so that
+-- their ratio is the median over rounds. `pairing` is paired, doubtful, split (on two slots or in
+-- two launches) or unpaired (one trial failed or is missing). A pair is doubtful if a trial shared
+-- its GPU, or both were throttled. If only one was throttled, its setting may be the cause, and
+-- without such pairs blocks would be chosen by outcome. The blocks of one verdict have one
+-- `judged_cell`. Device times of two sources are null. So are `compute_cache` if the trials met two
+-- states, and `choice` if the kernels are unknown. Cold costs are over shapes that both trials met.
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -307,11 +307,12 @@ left join open_loops() as b_loop on [kinds.sweep_id, kinds.baseline_trial_id] = 
 left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] = c_loop.id
 window here as (partition by kinds.place);
 
--- 4. The same rows with what a verdict rests on besides times. `share`: the share of the error that
--- this look spends; over several sweeps, the mean over blocks. If more blocks may come (`is_over`
--- is false, or null in an unfinished sweep), those after the last look wait (`waits`) and are not
--- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere`: `block_variance`, a
--- CPU-bound loop's if unknown; `device_elsewhere`: never a CPU-bound one's. `origin`: host, launch.
+-- 4. The same rows with what else a verdict rests on. `share` is the share of the error that this
+-- look spends (over several sweeps, the mean over blocks). If more blocks may come (`is_over` is
+-- false, or null in an unfinished sweep), blocks after the last look have `waits` and are not
+-- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere` is `block_variance`; a
+-- loop counts as CPU-bound if that is unknown. `device_elsewhere` is the `block_variance` of a loop
+-- that is not CPU-bound. `origin` is the host and the launch.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -366,9 +367,9 @@ select
 from looked
 window cell as (partition by judged_cell);
 
--- Sweeps in which a block resembles the block before: lag-1 products of log ratios (a cell's last
--- config over its first, in units of its scatter) exceed chance at 5%. For n independent blocks the
--- sum of products has the mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+-- Sweeps whose blocks resemble the preceding blocks beyond chance, at 5%. The test sums lag-1
+-- products of a cell's log ratios (last config / first, in units of its scatter). For n independent
+-- blocks the sum has mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
 create or replace macro resembling_sweeps(of_sweep) as table
 with blocks as (
     select
@@ -377,7 +378,7 @@ with blocks as (
     from configured(null, of_sweep)
     where
         status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
-        -- the first and last config of a race change from block to block
+        -- in a race, the first and the last config may differ from block to block
         and sweep_id not in (
             select sweep_id from records
             where status = 'raced_out'

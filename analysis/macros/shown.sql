@@ -1,8 +1,8 @@
 -- The verdict that is shown, in words, and the reason if there can be no effect.
 
--- Why a setting cannot have mattered; null if it could, or if that is unknown. `convolved`,
--- `others`: whether cuDNN ran convolutions, other operations; `searched`: whether its log shows a
--- search; each null if unknown. `miopen`: whether MIOpen ran convolutions, on ROCm.
+-- Why a setting cannot have mattered; null if it could have, or if unknown. `convolved`: whether
+-- cuDNN ran convolutions. `others`: whether it ran other operations. `searched`: whether its log
+-- shows a search. `miopen`: whether MIOpen, on ROCm, ran convolutions. All are null if unknown.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
@@ -11,7 +11,7 @@ create or replace macro no_effect_reason(
     when not read_by_cudnn(flag) then null
     when miopen then 'miopen'
     when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
-    -- a search always asks heuristic A, and the fallback
+    -- a search asks heuristic A and the fallback, whether mode B is set or not
     when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
     when flag in ('benchmark', 'benchmark_limit') and searched then null
     when flag in ('benchmark', 'benchmark_limit') and convolved and not searched
@@ -19,7 +19,7 @@ create or replace macro no_effect_reason(
     when coalesce(convolved, true) then null
     when others then if(flag in ('enabled', 'deterministic'), null, 'flag_not_consulted')
     when not others then 'not_cudnn'
-    -- only the convolutions are known
+    -- here it is unknown whether cuDNN ran other operations
     when flag = 'enabled' then null
     when convolutions > 0 then 'not_cudnn'
     when flag in ('benchmark', 'benchmark_limit') then 'flag_not_consulted'
@@ -29,7 +29,7 @@ end;
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 
--- As `shown`, but a candidate that fails more often than its baseline gets the verdict fails.
+-- As `shown`, but the verdict is 'fails' if the candidate fails more often than its baseline.
 create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
@@ -37,17 +37,17 @@ create or replace macro shown_unless_it_fails(reason, fails, verdict) as
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
--- Whether a gate passes: the candidate is not slower by the minimum effect. The true ratio exceeds
--- `ratio_high` in 2.5% of cases at most; of CPU-bound loops, whose scatter is often underestimated,
--- less than 5% pass wrongly.
+-- Whether a gate passes: a slowdown, if there is any, is below the minimum effect. The true ratio
+-- exceeds `ratio_high` in at most 2.5% of cases. The scatter of CPU-bound loops is often
+-- underestimated, but less than 5% of gates on these loops pass wrongly.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
--- Before three blocks, before the first look and between looks, inconclusive becomes undecided.
+-- 'inconclusive' becomes 'undecided' below three blocks, before the first look and between looks.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 
--- A verdict as it is shown; `cell` is its row of contrast_verdicts.
+-- A verdict as text. `cell` is the row of contrast_verdicts that has the verdict.
 create or replace macro in_words(verdict, cell) as case
     when verdict in ('so_far_faster', 'so_far_slower', 'undecided')
         then format(
@@ -76,7 +76,7 @@ create or replace macro in_words(verdict, cell) as case
     else verdict
 end;
 
--- The reason for an advice; `job` is its row of jobs_weighed before `why` is added.
+-- The reason for the advice on a job. `job` is a row of jobs_weighed before `why` is added.
 create or replace macro why_advised(job, difference) as case
     when job.no_effect_reason = 'no_cuda' then 'there is no GPU'
     when job.no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'

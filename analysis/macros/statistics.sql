@@ -1,4 +1,4 @@
--- Statistics of log ratios and of differences, one value a block. DuckDB has no t distribution.
+-- Statistics of log ratios and differences, one value for each block. DuckDB has no t distribution.
 
 -- Pr(T > t) of Student's t for whole degrees of freedom, by the finite sums of Abramowitz and
 -- Stegun, 26.7.3 and 26.7.4. With theta = atan(t / sqrt(df)) and c = cos(theta)^2, Pr(|T| < t) is
@@ -46,7 +46,7 @@ create or replace macro t_density(t, df) as
     exp(lgamma((df + 1) / 2) - lgamma(df / 2)) / sqrt(df * pi())
     * (1 + t * t / df) ** (-(df + 1) / 2);
 
--- Value that Student's t exceeds with probability `p`, 1e-12 to 0.05, by Newton's steps from below.
+-- Value that Student's t exceeds with probability `p` (1e-12 to 0.05). Newton's steps compute it.
 create or replace macro t_exceeded(p, df) as list_reduce(
     list_prepend(1.6::double, range(60)::double[]),
     lambda t, _step: t + (t_above(t, df) - greatest(p, 1e-12)) / t_density(t, df)
@@ -56,51 +56,51 @@ create or replace macro t_exceeded(p, df) as list_reduce(
 create or replace macro t_90(df) as
     if(df > 60, t_expanded(1.6448536269514722, df), t_exceeded(0.05, df));
 
--- The same for an interval that leaves out `share` of the usual 5%.
+-- Half the width, in standard errors, of a two-sided interval that leaves out `share` times 5%.
 create or replace macro t_half(df, share) as
     if(share = 1, t_95(df), t_exceeded(0.025 * share, df));
 
 -- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
--- The logarithm; null for a time of 0, of which ln would fail the whole question.
+-- The logarithm of a time; null for 0, because ln(0) would make the whole question fail.
 create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- A side's time, changed so that the log ratio of this side over the other is `log`, that of their
--- rounds, at the same geometric mean; `ms` itself if `log` is null.
+-- A side's time, adjusted to the rounds: the log ratio of this side's time over the other's becomes
+-- `log`, and the geometric mean of both times stays. If `log` is null, the result is `ms`.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
--- A side's time: over the steps that both sides made, if known, else by rounds.
+-- A side's time: `common_ms`, over the steps that both sides made, or if this is null, `in_rounds`.
 create or replace macro comparable_ms(do_compare, common_ms, ms, other_ms, log) as
     if(do_compare, coalesce(common_ms, in_rounds(ms, other_ms, log)), null);
 
--- p value of the hypothesis that a mean's true size is at most `least`.
+-- The p value of the hypothesis that a true mean is no further from 0 than `least`.
 create or replace macro p_of_effect(mean, se, df, least) as case
     when df is null or df < 1 or se is null then null -- greatest() would take a null for 0
     when se = 0 then if(abs(mean) > least, 0.0, 1.0)
     else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
 end;
 
--- Value that z exceeds with probability `p`, at most 0.5, to 5e-4 (Abramowitz and Stegun, 26.2.23).
+-- Value that z exceeds with probability `p` <= 0.5; error < 5e-4 (Abramowitz and Stegun, 26.2.23).
 create or replace macro normal_above(p) as
     sqrt(-2 * ln(p))
     - (2.515517 + 0.802853 * sqrt(-2 * ln(p)) - 0.020656 * ln(p))
     / (1 + 1.432788 * sqrt(-2 * ln(p)) - 0.378538 * ln(p) + 0.001308 * sqrt(-2 * ln(p)) ** 3);
 
--- How many blocks in all bring the end of an interval within `gap` of its mean in four of five
--- cases; `z` is the quantile of the test's level. The unseen part shrinks as 1 / blocks,
+-- The total number of blocks that brings an interval's end within `gap` of the mean in four of five
+-- cases. `z` is the quantile of the test's level. The unseen part shrinks as 1 / blocks, the
 -- scatter as 1 / sqrt(blocks).
 create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
     (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
 ) ** 2 / (2 * gap) ** 2 * blocks;
 
--- How many more blocks would decide in four of five cases, by a test at the level of `z`, if mean
--- and scatter are true. Within the minimum effect both ends have to pass. Null below two degrees
--- of freedom and above 1,000 blocks.
+-- The number of further blocks that would decide in four of five cases, if mean and scatter so far
+-- are the true ones. `z` is the quantile of the test's level. A mean within the minimum effect
+-- needs both ends of its interval inside. Null below two degrees of freedom and above 1,000 blocks.
 create or replace macro blocks_to_decide(
     mean, se_low, se_high, unseen_low, unseen_high, df, blocks, z, least
 ) as case
@@ -120,10 +120,9 @@ create or replace macro blocks_to_decide(
         ) - blocks, 1), 1001), 1001)::bigint
 end;
 
--- The logarithm of n choose k.
 create or replace macro ln_choose(n, k) as lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
 
--- Fisher's exact test, one-sided: the chance of at least so many failures on one of two sides.
+-- Fisher's exact test, one-sided: the chance that this side has `failed` or more of all failures.
 create or replace macro p_of_failures(failed, others, n) as
     list_sum(list_transform(
         range(failed, least(n, failed + others) + 1),
@@ -132,12 +131,12 @@ create or replace macro p_of_failures(failed, others, n) as
         )
     ));
 
--- Whether a side fails more often than the other in n blocks: by a test at `share` of 5% or, if no
--- block has times to compare, by the counts.
+-- Whether one side fails more often than the other in n blocks. A test at the level `share` times
+-- 5% decides; if no block has times to compare, the counts decide.
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
--- p value of a mean against a limit at the distance `gap`; `se` is the mean's error on that side.
+-- The p value of a mean against a limit `gap` away. `se` is the mean's error towards that limit.
 create or replace macro p_of_gap(gap, se, df) as
     if(se = 0, if(gap > 0, 0.0, 1.0), t_above(gap / se, df));
 
@@ -152,12 +151,12 @@ create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, sh
     else 'inconclusive'
 end;
 
--- The verdicts of a question. `estimates` names a table of log ratios, one row a cell and clock
--- (wall, device, memory, ...), with mean, se, df and family, or the columns of `over_choices`. The p
--- values of each clock and family go through Benjamini and Hochberg's procedure. `blocks_needed` and
--- `blocks_alone` (as if no other cell were tested) are null unless the verdict is inconclusive.
--- This look may spend `share` of the error. `of_cells`: number of rows of the whole plan, if there
--- are fewer so far. If `too_early`, nothing is decided, and the interval is the usual one.
+-- The verdicts of a question. `estimates` names a table of log ratios: one row for each cell and
+-- clock (wall, device, memory, ...), with mean, se, df and family, or the columns of
+-- `over_choices`. The p values of a clock and family go through Benjamini and Hochberg's procedure.
+-- `blocks_needed` and `blocks_alone` (as if no other cell were tested) are null unless the verdict
+-- is inconclusive. This look may spend `share` of the error. `of_cells` counts the rows of the
+-- whole plan, if it has more. If `too_early`, nothing is decided and the interval is as usual.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
@@ -168,7 +167,7 @@ with given as (
         if(unseen_low > 0, se, coalesce(se_low, se)) as seen_se_low,
         if(unseen_high > 0, se, coalesce(se_high, se)) as seen_se_high,
         coalesce(share, 1) as share,
-        -- values equal in every block, such as bytes, are decided before a look too
+        -- values that are equal in every block, such as bytes, are decided even before a look
         coalesce(too_early and coalesce(greatest(se, se_low, se_high), 1) > 0, false)
             as too_early,
         case
@@ -201,7 +200,7 @@ tested as (
     from given
 ),
 
--- computed once each, because they are slow
+-- t_half is slow, so it runs once for each df and share
 halves as (
     select
         df as of_df,
@@ -249,7 +248,7 @@ levelled as (
     from adjusted
 ),
 
--- Later steps use each of these more than once, and DuckDB would plan each use anew.
+-- A step of its own, because DuckDB plans an alias anew at each use within the same select.
 worded as (
     select
         *,

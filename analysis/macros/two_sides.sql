@@ -1,6 +1,6 @@
 -- Two sides of the results, whatever tells them apart: sweeps, versions, GPUs or dates.
 
--- The names that `sweep compare` takes for sides: one row a kind and name.
+-- The names that `sweep compare` accepts for a side: one row for each kind and name.
 create or replace macro side_names() as table
 with named as (
     select
@@ -43,7 +43,7 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
--- The samples of open loops; those of other trials, most of a store, are not read.
+-- The samples of open loops only, because the samples of other trials fill most of a store.
 create or replace macro open_loops() as table
 select
     [sweep_id, trial_id] as id,
@@ -51,8 +51,8 @@ select
 from records
 where loop_kind = 'open';
 
--- One row for each two processes, b and c, of a block: their log ratios, by rounds if in turns.
--- `processes` names a table with cell, side, block, and the times wall and device.
+-- One row for each pair of processes in a block, b and c: log ratios of their times (medians over
+-- rounds if both took turns). `processes` names a table with cell, side, block, wall, device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
     select
@@ -86,7 +86,7 @@ left join logs_in_turns('met') as in_turns
         and met.baseline_trial_id = in_turns.baseline_trial_id
         and met.candidate_trial_id = in_turns.candidate_trial_id;
 
--- The ok trials, each with its group: one cell, config, hardware, software and `value`, the side.
+-- The ok trials and their groups. A group is one side (`value`), cell, config, hardware, software.
 create or replace macro grouped(trials) as table
 select
     * exclude (in_turns), -- noqa: AM04
@@ -99,7 +99,7 @@ select
 from query_table(trials)
 where status = 'ok' and twin = 0;
 
--- One row a pair of groups, b and c, with the same task and config but another `value`.
+-- One row for each pair of groups, b and c, with the same task and config but different sides.
 create or replace macro group_pairs(trials) as table
 with groups as materialized (
     select
@@ -140,10 +140,10 @@ inner join groups as c
         and b.in_turns = c.in_turns
         and b.value <> c.value;
 
--- Two sides, b and c: `pairs` names a table of `group_pairs`, `trials` one of `grouped`. One row a
--- pair: the geometric means of both sides, and c over b by `judged`, from two or more common blocks
--- (`is_paired`), else from each side's processes. In open loops only steps that every
--- process made count. Device columns are null unless device times are from one source.
+-- One row for each row of `pairs`, a table of `group_pairs`: the geometric means of the sides b and
+-- c, and c over b by `judged`. `trials` names a table of `grouped`. The ratio is from common blocks
+-- if there are two or more (`is_paired`), else from each side's processes. In open loops only steps
+-- that every process made count. Device columns are null unless device times are from one source.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
     select
@@ -250,10 +250,10 @@ left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
--- One row a cell and config of both sides. If the sides share hardware, only trials on the same
--- hardware are compared; likewise for software. Trials in turns are never compared with others.
--- `method` is pairs for two or more common blocks, else welch. Calibration ratios, B / A, are
--- above 1 if B is faster.
+-- One row for each cell and config of both sides. If the sides share hardware, only trials on the
+-- same hardware are compared; likewise for software. Trials that took turns are never compared with
+-- others. `method` is pairs if there are two or more common blocks, else welch. Calibration ratios,
+-- B / A, are above 1 if B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as ( -- noqa: disable=RF01,RF04,ST07,AL10,LT09
     select * -- noqa: AM04
@@ -288,7 +288,7 @@ matched as materialized (
         b.value = 'b'
         and (not common.hardware or (b.env_hash = c.env_hash and b.cell_id = c.cell_id))
         and (not common.software or b.software_hash = c.software_hash)
-    -- if a user's code was edited: pair only equal code, provided that both sides have it
+    -- if both sides have trials of one version of a user's code, only equal versions are compared
     qualify
         b.workload_hash is not distinct from c.workload_hash
         or not bool_or(b.workload_hash is not distinct from c.workload_hash) over (

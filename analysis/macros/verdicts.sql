@@ -1,7 +1,7 @@
--- What each cell and contrast shows, over its blocks, in steps. Steps 2 and 3 can be queried, as
+-- What the blocks of each cell show in a contrast, in numbered steps. To query step 2 or 3, write:
 --     with pairs as (from block_pairs('benchmark', 'false', 'true', null)) from cells_of('pairs')
 
--- 2. One row for each counted block and clock (wall, device or memory), for `over_choices`.
+-- 2. One row for each counted block and quantity (`clock`), for `over_choices`.
 create or replace macro logs_by_clock(pairs) as table
 select
     judged_cell as cell,
@@ -19,8 +19,8 @@ select
 from query_table(pairs)
 where is_counted;
 
--- 3. One row a cell and set of other settings with trials of both sides: numbers of blocks, mean
--- times, peak memory, bits and warnings.
+-- 3. One row for each combination of a cell and other settings, if both sides have trials: numbers
+-- of blocks, mean times, peak memory, bits and warnings.
 create or replace macro cells_of(pairs) as table
 select
     judged_cell as cell,
@@ -95,8 +95,8 @@ from query_table(pairs)
 group by judged_cell
 having bool_or(present <> 'candidate') and bool_or(present <> 'baseline');
 
--- All steps: one row a cell and set of other settings, with every verdict that a question may show.
--- `of_cells`: see `judged`.
+-- All steps. One row for each combination of a cell and other settings, with every verdict that a
+-- question may show. `judged` explains `of_cells`.
 create or replace macro contrast_verdicts(
     flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := null
 ) as table
@@ -111,8 +111,8 @@ by_clock as materialized (from logs_by_clock('pairs')),
 cells as materialized (from cells_of('pairs')),
 
 -- 4. A mean and its error, for each cell and clock. Cells that the same sweeps measured are a
--- family. Those whose setting cannot have mattered are a family of their own: many tests that
--- find nothing would hide effects of the others.
+-- family. Cells whose setting cannot have mattered are a family of their own, because many tests
+-- that find nothing would hide effects in the other cells.
 estimates as materialized (
     select
         means.*,
@@ -128,7 +128,7 @@ verdicts as materialized (
     from judged('estimates', min_effect, of_cells)
 ),
 
--- 6. What was counted beside what was tested.
+-- 6. The counts of step 3 joined with the tests of step 5.
 answered as (
     select
         flag || ': ' || from_value || ' → ' || to_value as contrast,

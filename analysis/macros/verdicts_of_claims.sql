@@ -1,7 +1,7 @@
--- Common claims about torch.backends.cudnn, beside the figures of a store.
+-- Common claims about torch.backends.cudnn, compared with the figures of a store.
 
--- Whether a figure agrees with a claim, as `holds` says: for wall time and memory once the verdict
--- is decided, for other figures at once. Null for device times, and if `holds` is null.
+-- Whether a figure agrees with a claim, as `holds` says. Wall time and memory are undecided until
+-- their verdict is decided. The outcome is null for device times, and if `holds` is null.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -25,8 +25,8 @@ create or replace macro figure_of(
     trials := trials::bigint
 );
 
--- The figures of a contrast: one row for each measure and row of `contrast_verdicts`, with the
--- columns and labels of that row. `beside`: its unusual settings.
+-- The figures of a contrast. Each row of `contrast_verdicts` becomes one row for each measure, with
+-- the same columns, with labels, and with the unusual other settings in `beside`.
 create or replace macro contrast_figures(flag, from_value, to_value, min_effect, of_sweep) as table
 with processes as (
     select
@@ -93,10 +93,10 @@ select
 from labelled
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
--- A claim's figures with its verdict for their GPU model, PyTorch and cuDNN; the page of claims
--- explains how it is judged. A claim without figures has one row, with the `command` to measure it.
--- `holds_in` counts figures by condition, `holds_here` those of the row's condition; `rests_on_few`
--- names the conditions with one or two decided figures, if others have more.
+-- One row for each figure of a claim, with the verdict for that GPU model, PyTorch and cuDNN. The
+-- page of claims explains verdicts. A claim without figures has one row, with the `command` to
+-- measure some. `holds_in` counts figures by condition, `holds_here` those of the row's condition.
+-- `rests_on_few` names the conditions with one or two decided figures, if others have more.
 create or replace macro claimed(figures, number, sentence, command) as table
 with by_condition as (
     select

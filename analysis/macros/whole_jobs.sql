@@ -1,7 +1,7 @@
 -- A job's time under each config; docs/your-model.md (What the answer rests on) has the reasons.
 
--- Two rows a cell, set of other settings and number of steps: for starts with an empty compute
--- cache, and with a warm cache. The parameters are those of sql/advice.sql, but of_steps is a list.
+-- One row for each combination of a cell, other settings, number of steps, and compute cache at the
+-- start (empty or warm). The parameters are those of sql/advice.sql, but of_steps is a list.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -22,7 +22,7 @@ places as (
     group by cell_id
 ),
 
--- in an open loop of listed shapes, most steps of a job have shapes met before: second calls
+-- in an open loop of listed shapes, most steps take as long as the second call of a shape
 timed as materialized (
     select
         blocks.*,
@@ -74,10 +74,10 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
--- A few blocks show scatter badly, so one degree of freedom of the scatter elsewhere is added,
--- for the ratio (in turns) and for a process's time. CPU-bound loops: 1% and 5%, others 0.3% and
--- 0.3% (142 closed cells in analysis/reference and docs/results/h200-2026-11-22/turns); open loops:
--- 11% and 8% (10 cells).
+-- Few blocks estimate their scatter badly, so one degree of freedom with the scatter of other cells
+-- is added. For a block's ratio (in turns) and a process's time, this scatter is 1% and 5% if the
+-- loop is CPU-bound, else 0.3% and 0.3% (142 closed cells in analysis/reference and
+-- docs/results/h200-2026-11-22/turns). It is 11% and 8% for open loops (10 cells).
 cells as materialized (
     select
         sides.* exclude (cell, b_squares, c_squares, waits_for_cpu),
@@ -136,7 +136,8 @@ apart as (
     group by cell, compute_cache
 ),
 
--- Starts likewise: 3 degrees of freedom of 11% (551 starts of docs/results/h200-2026-11-22/turns).
+-- For a job's start, 3 degrees of freedom with a scatter of 11% are added (551 starts in
+-- docs/results/h200-2026-11-22/turns).
 scattered as (
     select
         cell,
@@ -189,8 +190,8 @@ wholes as materialized (
     inner join started on cells.cell = started.cell
 ),
 
--- what each block's times add to the log ratio of the whole job, and to that of a step, which all
--- jobs of a cell share
+-- what each block's times contribute to two log ratios: the whole job's, and a step's, which is the
+-- same for all jobs of a cell
 moved as (
     select
         wholes.whole as cell,
@@ -228,15 +229,14 @@ seen as materialized (from over_choices('logs')),
 
 spreads as (from job_spreads('wholes', 'scattered', 'seen', of_runs)),
 
--- Student's quantiles, once for each `df` and look: once for each of thousands of rows, they would
--- take most of the time.
+-- Student's quantiles, once for each `df` and look, because computing them for each row is slow.
 quantiles as materialized (
     select
         df,
         error_share,
         t_half(df, error_share) as own,
         t_half(1000, error_share) as own_uniform,
-        -- of a 90% interval, at this look's share of the error
+        -- quantiles of a 90% interval, at this look's share of the error
         if(error_share = 1, t_90(df), t_exceeded(0.05 * error_share, df)) as half,
         if(error_share = 1, t_90(1000), t_exceeded(0.05 * error_share, 1000)) as half_uniform,
         normal_above(0.05 * error_share) as own_z
@@ -245,7 +245,7 @@ quantiles as materialized (
     group by df, error_share
 ),
 
--- DuckDB plans a name anew wherever the same select uses it.
+-- A step of its own, because DuckDB plans an alias anew at each use within the same select.
 spread_wholes as (
     select
         wholes.*,

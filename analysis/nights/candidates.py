@@ -75,7 +75,7 @@ class Candidate:
     left_out: frozenset[int]
     """Indices of the series' points that no night is compared with."""
     alert: Finding | None = None
-    """Last night's alert of the series, if its change has grown. Otherwise None."""
+    """Last night's alert of the series, if the change has grown since then. Otherwise None."""
 
     @property
     def key(self) -> SeriesKey:
@@ -83,8 +83,8 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether fresh trials measure the change. Tonight must show it, and it is neither gain nor
-        news. An earlier finding must be waiting and about a word."""
+        """Whether fresh trials measure the change. Tonight must show the change, which must be
+        no gain and no news. An earlier finding must be `waiting`, with a Category as metric."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -211,7 +211,8 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """Return whether last night's finding lasts: an alert until it is mended, a gain while visible."""
+    """Return whether last night's finding lasts. An alert lasts until the change is mended, and a
+    gain lasts while tonight shows the gain."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_over = is_mended or earlier.direction == "better"
@@ -233,8 +234,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return `since`, or the first night of later software. That night counts if the values until
-    then are nearer to `before` than to the values from then on."""
+    """Return `since`, or the first night of later software if the values between these two nights
+    are nearer to `before` than to all later values."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -248,14 +249,15 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences between the softwares. None if one ran alone or if a word has another cause."""
+    """Differences between the current and the last good software. None if only the current software
+    ran, or if a Category changed for another reason."""
     wall: Confirmation | None = None
     """For a device time, the judgement of the wall times in the same pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Fresh trials of new candidates, with the night's software and any last good software."""
+    """Fresh trials of new candidates: with the night's software and, if set, last good software."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
@@ -271,10 +273,8 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. A number needs two softwares, a word does not.
-
-        `is_cut`: whether time ran out, so that trials may be missing.
-        """
+        """Judge candidates by fresh trials. If `of_two` is None, judge only those of a Category.
+        `is_cut`: whether time ran out, so that trials may be missing."""
         judged = {
             candidate.key: self._judge(candidate, of_two, is_cut=is_cut) for candidate in candidates
         }
@@ -305,7 +305,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a word. If the last good software has the old word, software is the cause."""
+        """Judge a Category. Software is the cause if last good software still has the old value."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
@@ -317,7 +317,7 @@ class FreshTrials:
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
     def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
-        """Return log(current / last good) of each block with both softwares."""
+        """Return log(current / last good software) of each block that ran both."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
@@ -326,14 +326,14 @@ class FreshTrials:
         return dict(zip((row["block"] for row in rows), ratios, strict=True))
 
     def _alike(self, key: SeriesKey) -> set[int]:
-        """Return the blocks in which both softwares ran the same kernels."""
+        """Return the blocks in which current and last good software ran the same kernels."""
         rows = [row for row in self.processes if _is_of(row, key) and row[ENGINE.name] is not None]
         good = {(row["block"], row[ENGINE.name]) for row in rows if row["software"] is not None}
         own = {(row["block"], row[ENGINE.name]) for row in rows if row["software"] is None}
         return {block for block, _ in good & own}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """Return each process's word or, for the metric `sign`, the verdict over all processes."""
+        """Return the value of each process or, if the metric is `sign`, the verdict over all."""
         rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
         if key.metric == MISSING.name:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]

@@ -5,16 +5,16 @@ In the order of this file:
    from the median of the nights before. This is a control chart with a two-of-three run rule
    (Western Electric, Statistical Quality Control Handbook, 1956). It uses the median and the median
    absolute deviation (Hampel 1974), which outliers hardly move. On the first night of new software
-   (for times: of new kernels) that night is enough if it is far beyond every night before.
-   The screen should miss few changes. It may err, as only confirmed candidates are reported.
+   (for times: of new kernels), a number is also a candidate if it is far beyond every night before.
+   The screen should miss few changes. It may err, because only confirmed candidates are reported.
 2. **Screen words**, the values of a Category. A word is a candidate if it was rare on the nights
    before. The chance of a new word is about the share of words seen once (Good 1953). If that share
-   is high, no word of a search is a candidate.
-3. **Confirm by fresh pairs** (`confirm`). Two softwares take turns, so that the night affects both
-   alike. After 6, 12, 24 and 48 pairs, one-sided t tests compare their log ratios with the least
-   effect. Each look spends a share of the error, as in group-sequential tests (Lan and DeMets
-   1983). Pairs with equal kernels are also tested separately, because times differ more between
-   kernels than between softwares.
+   is high and the words depend on chance, no word is a candidate.
+3. **Confirm by fresh pairs** (`confirm`). Current and last good software take turns, so that the
+   night affects both alike. After 6, 12, 24 and 48 pairs, one-sided t tests compare the log ratios
+   of the pairs with the least effect. Each look spends a share of the error, as in group-sequential
+   tests (Lan and DeMets 1983). Pairs with equal kernels are also tested separately, because times
+   differ more between kernels than between versions of software.
 4. **Confirm by nights** (`confirm_by_nights`). This judges what pairs cannot show: changes of the
    machine, and changes without a second environment. Fresh replicates count in a night's value.
    The test uses the mean of the nights since the change. Odd nights are cut to a limit (winsorised,
@@ -123,7 +123,8 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return the first night of each suspect run up to tonight. A single fine night ends no run."""
+    """Return the first night of each series' suspect run, which lasts until tonight. A single fine
+    night does not end the run."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -191,8 +192,8 @@ def screen_words(
     tonight and on one of the two nights before. If `metric.at_once`, tonight is enough.
 
     `softwares`: each night's software. If `metric.is_news`, the newest software's first word is
-    not unusual. If `metric.is_drawn`, no word is a change if one software had two, many words
-    came once, or fewer than LATELY nights came before.
+    not unusual. If `metric.is_drawn`, no word is a change in three cases: one software had two
+    words, many words occurred only once, or there are fewer than LATELY earlier nights.
     """
     words = [
         (place, value)
@@ -267,7 +268,7 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """Judgement of each series. Unless it is confirmed or refuted, a series needs more data."""
+    """Judgement of each series. A series that is neither confirmed nor refuted needs more data."""
 
     is_confirmed: Mask
     is_refuted: Mask
@@ -291,10 +292,10 @@ class Judgement:
 def confirm(
     log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
 ) -> Confirmation:
-    """Judge fresh pairs of two softwares by log(current / last good), one value for each block.
+    """Judge fresh pairs by `log_ratios`: log(current / last good software) of each block.
 
     Call it after 6, 12, 24 and 48 pairs (`more_blocks`). Other looks would add wrong answers.
-    `are_alike`: which pairs have equal kernels. If these pairs alone confirm, return their ratio.
+    `are_alike`: pairs with equal kernels. If the alike pairs confirm a change, return their ratio.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -333,10 +334,10 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change against the month before it or, if pinned, the first month.
+    """Judge the nights since a change. Compare them with the month before the change or, if
+    `is_pinned`, with the first month. Compare FEWEST_NIGHTS or more nights with both months.
 
-    Judge FEWEST_NIGHTS or more nights against both months. `values`, `left_out`: as in `screen`.
-    """
+    `values`, `left_out`: as in `screen`."""
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
     since = since[~np.isnan(since)]
@@ -355,9 +356,8 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
     """Judge the nights since a change against two or more nights before it. Both arrays are
     logarithms with nights along the last axis; `since` has no NaN.
 
-    The null hypothesis is no change, as a test against the least effect would need a month to
-    confirm 5% at 2% noise. The median must reach the least effect. If `since` is one night, it must
-    be far off.
+    The null hypothesis is no change. A test against the least effect would need a month to confirm
+    5% at 2% noise. The median must reach the least effect. A single night must be far off.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -381,8 +381,8 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the smallest change, as a share, that MOST_NIGHTS nights confirm in half of all cases.
-    Return at least the least effect, or None if fewer than two nights count."""
+    """Return the smallest relative change that MOST_NIGHTS nights confirm in half of all cases, but
+    never less than `metric.min_effect`. Return None if fewer than two nights count."""
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
     before = _month(earlier, is_pinned=is_pinned)

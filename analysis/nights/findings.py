@@ -39,13 +39,13 @@ NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night, without news and accepted changes. Members replace their
-    shared finding."""
+    """Findings of the last measured night, without news and accepted changes. In place of a shared
+    finding, they include its members."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """The newest acceptance of each series, if it applies tonight."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the last measured night. A shared alert counts as one."""
+    """The series_id of each alert of the last measured night, with one for each shared finding."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
@@ -116,7 +116,7 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, and the members that a shared finding replaces.
+    """Return the findings to report, and the members: findings that a shared finding replaces.
 
     `command`: command that measures all series again. `alerted`: series_id of last night's alerts.
     If too few members are confirmed, the shared finding waits and replaces no `alerted` finding.
@@ -146,7 +146,7 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began near night number `most`, the commonest start.
+    """Return which findings began near night number `most`, the most frequent first night.
 
     `since`: number of each finding's first night. `is_alone`: which findings were single alerts
     last night; a single alert must begin at most NIGHTS_APART away. `may_creep`: whether other
@@ -178,7 +178,8 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or one that was in last night's shared alert."""
+    """Return whether most members are confirmed, or whether a confirmed member was also a member of
+    last night's shared alert."""
     confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
 
@@ -194,11 +195,9 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of a shared finding for `finding`. It names the last machine with the change.
-
-    Return None if `finding` is not about a time, is refuted, or is not judged tonight. Return None,
-    too, if its machine is unknown.
-    """
+    """Return the key of the shared finding that may replace `finding`. The key names the last
+    machine that shows the change. Return None if this machine is unknown, or if `finding` is not
+    about a time, is refuted, or is not judged tonight."""
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
     if series is None or not is_time or finding.state == "refuted" or finding.ratio is None:
@@ -212,7 +211,7 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether the finding was shared and a recent night does not show its change."""
+    """Return whether a shared finding replaced `finding`, but a recent night lacks the change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
@@ -240,7 +239,8 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return the findings of similar ratio, of metrics in which most series have such a finding."""
+    """Return the findings with similar ratios, metric by metric. Leave out a metric if these
+    findings cover too few series or cells."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]

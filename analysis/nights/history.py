@@ -86,7 +86,7 @@ class Night:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole plan is recorded. A missing series has then left the suite."""
+        """Whether the whole plan is recorded. If so, a missing series has left the suite."""
         return self.recorded >= self.planned
 
 
@@ -114,7 +114,7 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """Tonight's env_hash that has the most comparable nights."""
+        """The env_hash of tonight that has the largest number of comparable nights."""
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
@@ -217,7 +217,7 @@ def read_history(
     first: date | None = None,
     skipped: Collection[str] = (),
 ) -> History | None:
-    """Read a launch file's nights up to the sweep_id `tonight`. Return None if it has no record.
+    """Read the nights of `launch` up to sweep_id `tonight`. Return None if `tonight` is not stored.
 
     `first`: the pinned night, the first to read. `skipped`: models whose cells are left out.
     """

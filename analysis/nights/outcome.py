@@ -31,18 +31,18 @@ class Finding:
     """Typical value of the nights before, in the metric's unit."""
     now: float | str | None
     ratio: float | None
-    """Ratio of the fresh pairs or, if there are none, of `now` to `before`. Its 95% interval is
-    from `ratio_low` to `ratio_high`."""
+    """Ratio current / last good software of the fresh pairs, or `now` / `before` without pairs.
+    The 95% interval is from `ratio_low` to `ratio_high`."""
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
-    """Number of judged fresh pairs or, for a word, fresh trials. 0 if nights were judged."""
+    """Number of judged fresh pairs or, for a Category, fresh trials. 0 if nights were judged."""
     nights: int
     """Number of earlier nights that the finding compares with."""
     since: date
     cause: Cause
     moved: tuple[Change, ...]
-    """Parts that changed on the night `since`, or that differ between the pairs' softwares."""
+    """Parts that changed on the night of `since`, or that differ from last good software."""
     command: str
     """Command that measures the cell again."""
     shared: str | None = None
@@ -57,7 +57,7 @@ class Finding:
     kernels: Change | None = None
     """The kernels before and after the change, if they differ."""
     is_news: bool = False
-    """Whether the finding is about kernels or bits of new software. It never becomes an alert."""
+    """Whether new software chose other kernels or computed other bits. News is never an alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -119,23 +119,23 @@ class NightOutcome:
     nights: int = 0
     """Number of comparable nights before tonight."""
     fine_series: int = 0
-    """Number of unchanged series whose nights could have shown a change of the least effect."""
+    """Number of unchanged series that could have shown a change as small as the least effect."""
     insufficient_series: int = 0
     """Number of series that could not be judged, as they have too few nights or no value tonight."""
     findings: tuple[Finding, ...] = ()
     """Findings to report. Alerts come first."""
     changes: tuple[Change, ...] = ()
     new_baseline: str | None = None
-    """Why a new baseline starts; None if the nights before count."""
+    """Why earlier nights do not count tonight; None if they count or if there are none."""
     versions: tuple[Version, ...] = ()
     """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
     """Nights that show a confirmed but not accepted change, old or new."""
     accepted: tuple[Acceptance, ...] = ()
     blunt_series: int = 0
-    """Number of unchanged series so noisy that a change of the least effect would not have shown."""
+    """Number of unchanged series too noisy to show a change as small as the least effect."""
     members: tuple[Finding, ...] = ()
-    """Findings replaced by a shared finding in `findings`."""
+    """Findings that are not in `findings`, where a shared finding replaces them."""
     machines: tuple[Machine, ...] = ()
     host: str | None = None
     """The host that the night was started on."""
@@ -144,7 +144,8 @@ class NightOutcome:
     kept_by: int | None = None
     """Exit code of the error that prevented measuring; if None, `state` sets the code."""
     gpu_hours: float | None = None
-    """GPU hours from first to last trial of each launch, with fresh trials. None without a GPU."""
+    """GPU hours from the first to the last trial of each launch. The hours of fresh trials are
+    included. None without a GPU."""
 
     @property
     def exit_code(self) -> int:

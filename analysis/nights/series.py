@@ -1,4 +1,4 @@
-"""Types for a night's metrics, its series and the judgements of series."""
+"""Types for metrics, for series of a metric over many nights, and for judgements of series."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -52,24 +52,25 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Category:
-    """A metric whose value each night is a word, not a number."""
+    """A metric whose value each night is a word, such as `ok`, not a number."""
 
     name: str
     meaning: str
     good: str | None = None
-    """The best word, such as `ok`; None if no word is better than the others."""
+    """The best value, such as `ok`; None if no value is better than the others."""
     no_answer: str | None = None
-    """The word of an undecided night; nights with this word are skipped."""
+    """The value of an undecided night; nights with this value are skipped."""
     at_once: bool = False
     """Whether one night can show a change; if not, two of the last three nights must."""
     is_drawn: bool = False
-    """Whether the word depends on chance. If new words keep coming, no word counts as a change."""
+    """Whether the value depends on chance. If new values keep coming, no value is a change."""
     is_strict: bool = False
-    """Whether a change needs `good` on all earlier nights. One bad fresh trial then confirms it."""
+    """Whether a change counts only if all earlier nights have the value `good`. One fresh trial
+    with a different value then confirms the change."""
     is_news: bool = False
-    """Whether another word on the first night of new software is reported once, without an alert."""
+    """Whether a changed value on new software's first night is reported once, without an alert."""
     only_as_news: bool = False
-    """Whether another word counts only on the first night of new software."""
+    """Whether a changed value counts only on the first night of new software."""
 
 
 STEADY_WALL = Amount(
@@ -136,7 +137,7 @@ class SeriesKey:
     cell: str
     """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
     settings: str
-    """The config in words. `sign` has a contrast instead, and `missing` has `every config`."""
+    """The config in words; a contrast if `metric` is `sign`, `every config` if it is `missing`."""
 
     @property
     def series_id(self) -> str:
@@ -160,7 +161,7 @@ class Change:
 class NightPoint:
     date: date
     value: float | str | None
-    """A number in the metric's unit, or the word of a Category; None if nothing was measured."""
+    """A number in the metric's unit, or a word for a Category. None if not measured."""
     software_hash: str
     gpu_uuid: str | None = None
     """The GPU on which most of the point's processes ran."""
@@ -176,9 +177,9 @@ class Series:
     is_judged: bool = True
     """Whether tonight has a value, and enough nights before to compare it with."""
     smallest_step: float | None = None
-    """Smallest change, as a share, that two weeks of nights confirm half the time; None for words."""
+    """Least relative change that two weeks of nights confirm half the time; None for a Category."""
     could_show: bool = True
-    """Whether the nights can show a change of the least effect or, for words, another word."""
+    """Whether a change as small as the least effect would show or, for a Category, any change."""
 
     @property
     def numbers(self) -> list[float | None]:
@@ -198,27 +199,28 @@ class Screening:
 
     state: State
     nights: int
-    """Number of nights compared with. If there are too few, the number of nights with a value."""
+    """Number of nights compared with tonight. If these are too few, the number with a value."""
     before: float | str | None = None
-    """Median or most frequent word of the nights compared with. For news, the previous word."""
+    """Median of the nights compared with tonight. For a Category, the most frequent value of
+    these nights or, if the Screening is news, the previous value."""
     now: float | str | None = None
-    """Tonight's word, or the median of the changed nights. If nothing changed, the median of the
-    last three nights."""
+    """Median of the changed nights or, if nothing changed, of the last three nights. For a
+    Category, tonight's value."""
     ratio: float | None = None
     first_bad_night_index: int | None = None
     is_mended: bool = False
     """Whether the last FINE_NIGHTS nights are all usual or better."""
     could_show: bool = True
-    """For words, whether another word would be a change; False if new words keep coming."""
+    """For a Category, whether a different value is a change; False if new values keep coming."""
     is_news: bool = False
-    """Whether a metric with `is_news` has a new word on the first night of new software."""
+    """Whether a metric with `is_news` has a new value on the first night of new software."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """Ratio of current to last good software, or of now to before. A ratio over 1 is worse."""
+    """Ratio of values: current / last good software, or now / before. A ratio over 1 is worse."""
     low: float | None = None
     """Lower end of the ratio's 95% interval; None if too few pairs or nights were judged."""
     high: float | None = None

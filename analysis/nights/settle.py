@@ -45,7 +45,7 @@ def compare_night(
     """Compare a measured night with earlier nights. Return its outcome and series.
 
     `measure` runs fresh trials of new candidates. `read` returns the history with these trials.
-    `again` returns the command that measures a cell_id again, or all cells for None.
+    `again` takes a cell_id, or None for all cells, and returns the command that measures again.
     """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
@@ -233,8 +233,8 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and a ratio with its interval: of the fresh
-    pairs if `is_of_pairs`, else of now to before."""
+    """Return a finding's values before and now, and a ratio with its interval. The ratio is of the
+    fresh pairs if `is_of_pairs`, else now / before."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -250,7 +250,7 @@ def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
     """Return a finding's cause and the changes on its first night. If pairs of old and new software
-    confirm the finding, return the changes between the two softwares instead."""
+    confirm the finding, return the changes between old and new software."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved

@@ -31,9 +31,9 @@ METHODS = {True: "in turns", False: "one after another"}
 class ReportCell(OfCell):
     """A row of questions/cells.sql, with names of the cell. `label` ends with `place`, which is GPU
     and versions. `line` is `label` without `place`, and `grid_label` is `line` without precision
-    and layout. The other names each omit one part of `label`: `row_label` the regime, `family` the
-    input shape, `size_label` the batch. `family` and `size_label` are None unless cells differ in
-    input shape alone."""
+    and layout. `row_label` is `label` without the regime, `family` is `label` without the input
+    shape, and `size_label` is `label` without the batch. `family` and `size_label` are None unless
+    cells differ in input shape alone."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -100,7 +100,7 @@ def verdict_labels(
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """Return the parts of names in which cells differ. Omit sizes if each workload has one size."""
+    """Return the parts of names that differ between cells. Omit sizes if each workload has one."""
     shapes = {(names["what"], names["input_shape"]) for names in words}
     is_sized = len(shapes) > len({what for what, _ in shapes})
     return [

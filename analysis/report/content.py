@@ -37,7 +37,7 @@ class JudgedCell:
     label: str
     """Name that is unique among the verdicts of the contrast."""
     line: str
-    """`label` without GPU and versions: cells that differ in these alone have one line in a chart."""
+    """`label` without GPU and versions. Cells that differ only in these share a line of a chart."""
     paybacks: Mapping[str, BreakEven]
     """Break-even points by state of the compute cache: `empty` or `warm`. A/A pairs have none."""
     jobs: Sequence[Mapping[str, Any]] = ()

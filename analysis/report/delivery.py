@@ -1,10 +1,8 @@
 """A report as HTML, JSON or Markdown. The HTML page is one file that needs no network. Markdown has
 the texts and tables, for terminals and pull requests.
-
 Users choose the names, so no name may become markup. All data of the page are in one block of
-escaped JSON, which the script shows as text. A content security policy allows only the page's two
-scripts, which it identifies by their hashes.
-"""
+escaped JSON. The page's own script shows the data as text. A content security policy has the hashes
+of the only two scripts that may run: the page's own and the chart libraries."""
 
 import base64
 import hashlib
@@ -139,8 +137,8 @@ def _libraries() -> str:
 
 
 def _policy(*scripts: str) -> str:
-    """Return the content security policy. Styles need 'unsafe-inline', as Vega sets style attributes
-    to draw. Scripts need no eval, as pieces.js makes Vega interpret its expressions."""
+    """Return the content security policy. It has 'unsafe-inline' for styles because Vega sets style
+    attributes. It needs no eval because pieces.js makes Vega interpret the charts' expressions."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"

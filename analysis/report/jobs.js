@@ -143,7 +143,7 @@ function setCurve(cell) {
   // far enough for the long jobs; the cost of a start fills any chart
   const reach = Math.max(...tables.curve.filter(({ steps }) => steps >= job.steps).map((row) => Math.abs(Math.log(row.job_ratio))));
   job.reach = Math.exp(Math.min(Math.log(4), Math.max(Math.log(1.1), 1.5 * reach)));
-  byId("heading-jobs").textContent = `A job's time by its steps: ${cells[cell].label}`;
+  byId("heading-jobs").textContent = `A job's time against its steps: ${cells[cell].label}`;
 }
 
 function showCurve(cell) {

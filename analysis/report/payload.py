@@ -37,7 +37,7 @@ LARGEST = (("gain", "helps", "so_far_faster"), ("loss", "hurts", "so_far_slower"
 REASONS = {
     "no_cuda": "there is no GPU",
     "not_cudnn": "nothing in them ran in cuDNN",
-    "flag_not_consulted": "what ran does not read this setting",
+    "flag_not_consulted": "none of the operations that ran reads this setting",
     "miopen": "on ROCm it is a setting of MIOpen, which is not judged",
 }
 TWINS = "A/A pairs compare a config with itself: what helps or hurts here is a false alarm."
@@ -131,7 +131,7 @@ def _left_out(content: Content) -> list[str]:
     reasons += [gap] if lacking > 0 else []
     reasons += [f"A damaged file: {path}." for path in content.torn_files]
     if unshown:
-        reasons.append(f"{counted(unshown, 'trial')} of smaller effects are not in this file.")
+        reasons.append(f"{counted(unshown, 'trial')} of less affected cells are not in this file.")
     return reasons
 
 
@@ -166,7 +166,7 @@ def cost(content: Content) -> str:
     measuring_s = sum(share.total_s for share in content.time_shares if share.measuring)
     trials = sum(cell.trials for cell in content.cells)
     gpus = ", ".join(sorted({cell.gpu for cell in content.cells}))
-    share = f", {percent(measuring_s / total_s)} of it measuring" if total_s else ""
+    share = f", {percent(measuring_s / total_s)} of that time for measuring" if total_s else ""
     known = content.environments["commits"].to_pylist()
     commits = sorted({commit[:7] for names in known for commit in names or ()})
     pooled = f" Commits {listed(commits)} of cudnn-sweep are judged as one." if commits[1:] else ""
@@ -179,10 +179,10 @@ def cost(content: Content) -> str:
 def _largest(noun: str, cells: Sequence[JudgedCell]) -> str:
     judged = max(cells, key=lambda cell: effect(cell.verdict.ratio))
     verdict: Verdict = judged.verdict
-    times = f"{number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms an iteration"
+    times = f"{number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms per iteration"
     paid = _paid(judged.paybacks) if noun == "gain" else ""
     searches_on = verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
-    open_loop = "; new shapes never end there, nor do searches" if searches_on else ""
+    open_loop = "; in this loop, new shapes and searches never end" if searches_on else ""
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
     size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
     return f"Largest {noun}{so_far}: {judged.cell.label}: {size}, {times}{paid}{open_loop}."
@@ -193,7 +193,7 @@ def _failing(judged: JudgedCell) -> str:
     return (
         f"{judged.cell.label} fails with the candidate in {verdict.candidate_failed} of "
         f"{verdict.blocks + verdict.unpaired_blocks} blocks, with the "
-        f"baseline in {verdict.baseline_failed}: `sweep query failures` lists them."
+        f"baseline in {verdict.baseline_failed}: `sweep query failures` lists the failed trials."
     )
 
 

@@ -70,7 +70,7 @@ order by settings
 
 
 class Advice(OfContrast):
-    """Advice on a contrast for a cell and a start. The start that was asked for comes first."""
+    """Advice on a contrast for a cell and kind of process start. The requested kind comes first."""
 
     question = "advice"
 
@@ -120,8 +120,8 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
 
 
 class ConfigTrials(AnswerRow):
-    """The trials of one config: the columns of TRIALS. `busy` is the share of a step in which the
-    GPU works; `l2_error` is the largest relative error against float64."""
+    """The trials of one config, with the columns of TRIALS. `busy` is the share of a step in which
+    the GPU works; `l2_error` is the largest relative error against float64."""
 
 
 def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
@@ -131,7 +131,7 @@ def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
 
 
 class Freeze(AnswerRow):
-    """A row for each sweep, cell and errata. It compares a frozen process (benchmark off, with
-    errata) with benchmark off and with benchmark on, both without errata."""
+    """One row for each sweep, cell and errata. It compares three kinds of process: frozen
+    (benchmark off, with errata), benchmark off without errata, and benchmark on without errata."""
 
     question = "freezes"

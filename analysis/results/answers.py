@@ -23,7 +23,7 @@ class AnswerRow(SimpleNamespace):
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
         """Return the answer's rows about one sweep, or about all sweeps if `sweep_id` is None.
 
-        `values` are the question's parameters. The last KEPT answers are reused until files change.
+        `values` are the question's parameters. Up to KEPT answers are reused until files change.
         """
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))

@@ -1,7 +1,7 @@
 """Names of cells, wherever cells are shown. A name leaves out parts with usual values.
 
-`cell_name` depends on no other cell, so a series keeps its name while the suite grows. `names_apart` names several
-cells and gives numbers, such as a regime's, only where these tell cells apart.
+`cell_name` depends on no other cell, so a series keeps its name while the suite grows.
+`names_apart` names several cells and shows parameters only where they tell cells apart.
 """
 
 from collections import Counter
@@ -88,7 +88,7 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Return the unique part of each cell's GPU (`H100`), or empty texts if all share one GPU."""
+    """Return the unique part of each cell's GPU name (`H100`); empty texts if all share one GPU."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
     count = Counter(word for names in words.values() for word in set(names))
     apart = {}
@@ -100,7 +100,7 @@ def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the names, with the entry of `words` added to each name that is not unique."""
+    """Return the names, each followed by its entry of `words` if the name is not unique."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]

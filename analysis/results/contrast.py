@@ -34,7 +34,7 @@ RACED_OUT = "select 1 from records where status = 'raced_out' limit 1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A setting and its text in the baseline and in the candidate."""
+    """A setting, and its values (as text) in the baseline and in the candidate."""
 
     field: str
     baseline: str
@@ -55,9 +55,9 @@ class Contrast:
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
 """Each config against itself, in A/A pairs: any effect that they show is a false alarm."""
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
-"""Each ban of an engine against no ban. All bans form one contrast: a sweep may have a dozen."""
+"""Each ban of an engine against no ban. A sweep may have a dozen bans, so all form one contrast."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
-"""Each freeze (a file of errata) against no freeze. All form one contrast, as few share a cell."""
+"""Each freeze (a file of errata) against no freeze. Few share a cell, so all form one contrast."""
 RACE = Contrast(field="race", baseline="best", candidate="other")
 """The fastest config of a cell against each other config, however many settings differ."""
 USUAL = Contrast(field="usual", baseline="usual", candidate="other")
@@ -112,10 +112,9 @@ def stored_contrasts(database: Database) -> list[Contrast]:
             contrasts[FROZEN if is_freeze else contrast] = None
         if any(texts["twin"] != "0" for texts in configs):
             contrasts[TWINS] = None
-    # benchmark first, A/A pairs last
     return sorted(contrasts, key=lambda each: (each.is_twins, each.field != ALWAYS_SAID))
 
 
 def is_race(database: Database) -> bool:
-    """Return whether a race stopped measuring a config early."""
+    """Return whether a race excluded a config before all its trials had run."""
     return bool(database.query(RACED_OUT).num_rows)

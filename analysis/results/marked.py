@@ -1,9 +1,9 @@
-"""The columns of an answer that a terminal shows. The first lines of the question's SQL name them:
+"""Columns to show in a terminal. The first lines of a question's SQL name them:
 
     -- terminal: cell, baseline_ms, ratio[ratio_low ratio_high], wall_verdict
 
 `cell` and `config` stand for names that are unique in the answer. `ratio[...]` names the columns
-of the interval that is shown behind each ratio. An empty column is left out.
+of the interval that follows each ratio. An empty column is left out.
 """
 
 import re

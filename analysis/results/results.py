@@ -68,7 +68,8 @@ class Results:
         return self._ask(load_query(name, own_queries()), values)
 
     def sql(self, text: str, **values: Value) -> pa.Table:
-        """Return the answer to one SELECT over the view `records`; `$name` in it stands for the argument `name`."""
+        """Return the answer to one SELECT over the view `records`. In the SELECT, `$name` stands
+        for the argument `name`."""
         return self._ask(parse_query("the SQL given", text), values)
 
     def _ask(self, question: NamedQuery, values: dict[str, Value]) -> pa.Table:

@@ -99,7 +99,7 @@ def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]
 
 
 def _cut(name: str, width: int) -> str:
-    """Shorten the longest words until the name fits, the first word only after all others."""
+    """Shorten the longest words until the name fits. Shorten the first word last."""
     words = name.split(" ")
     sizes = [len(word) for word in words]
     long = [index for index, word in enumerate(words) if len(word) > WHOLE]

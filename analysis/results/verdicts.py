@@ -128,12 +128,12 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield at most one sentence: how many more blocks would decide the open cell that needs the
-    fewest. Only cells with at least FIRST_LOOK blocks count."""
+    """Yield at most one sentence: the smallest number of further blocks that would decide an
+    open cell. Ignore cells with fewer than FIRST_LOOK blocks."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
-        text = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)} would decide one"
-        yield f"{text} of {counted(len(needed), 'open cell')}."
+        blocks = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)}"
+        yield f"{blocks} would decide one of {counted(len(needed), 'open cell')}."
 
 
 def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> list[str]:

@@ -11,7 +11,7 @@
 --     ratio[mean_ratio_low mean_ratio_high], break_even_steps
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- Two rows a cell: the start that $state asks for, then the other one. A job's time begins
+-- Two rows for each cell: first the start in $state, then the other start. A job's time begins
 -- after imports and building the model; docs/your-model.md (What the answer rests on) has its parts
 -- and intervals. Advice follows the interval of the mean ratio at this look's share of the error:
 -- on or off if it excludes 1; no difference if its 90% interval is within $difference of 1, or the

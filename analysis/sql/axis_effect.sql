@@ -1,15 +1,15 @@
 -- What does another value on one axis of a cell change: another precision, layout, state, ...?
 -- $axis TEXT = 'precision': the axis of a cell that is compared
 -- $baseline TEXT = NULL: the value that others are compared with; null: each pair's usual one
--- $candidate TEXT = NULL: the other value; null: every other one
+-- $candidate TEXT = NULL: the other value; null: all other values
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
 -- none: no two cells differ in this axis alone
 --
--- A row a config and cell of the candidate. Cells that differ in the axis never share a block, so
--- nothing pairs their processes. Intervals and tests are Welch's, on the logarithms of the
--- processes' medians; 5% of `helps` and `hurts` may be wrong (Benjamini-Hochberg over the rows).
--- Drift between blocks widens an interval only as far as it makes processes differ.
+-- One row for each config and each cell with a candidate value. Cells that differ in the axis never
+-- share a block, so nothing pairs their processes. Intervals and tests are Welch's, on the
+-- logarithms of the processes' medians; 5% of `helps` and `hurts` may be wrong (Benjamini-Hochberg
+-- over the rows). Drift between blocks widens an interval only as far as it makes processes differ.
 --
 -- by_choice: times of a side's choices / time of its usual choice, if these differ by min_effect or
 --     more; else how common an unseen choice may be

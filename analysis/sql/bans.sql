@@ -3,10 +3,10 @@
 --     banned_l2_error, reproducibility
 -- none: no cell was measured both with and without a ban: see `sweep bans`
 --
--- A row a cell and ban: first those that fail (`sweep query failures` says how), then those that
--- lose most. A row uses blocks in turns or other blocks, whichever are more. Verdicts, ratios and
--- intervals are as in `sweep query helps_or_hurts`, over all bans of a sweep. Engines are those
--- that cuDNN's log shows for a process of each side, at each first call.
+-- One row for each cell and ban. Bans that fail come first (`sweep query failures` shows how), then
+-- those that lose most. A row uses the blocks in turns or those without turns, whichever group is
+-- larger. Verdicts, ratios and intervals are as in `sweep query helps_or_hurts`, over all bans of a
+-- sweep. Engines are those that cuDNN's log shows for a process of each side, at each first call.
 --
 -- in_its_place: each engine that was replaced, and the engine that came instead
 -- usual_kernels: convolution kernels that a step launches only without the ban

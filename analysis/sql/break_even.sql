@@ -4,8 +4,8 @@
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, compile_ms, gain_ms, no_effect_reason
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- A row a cell, set of other settings and state of the compute cache; if the setting is the cache,
--- the state is that of the side with a cache. Outcomes:
+-- One row for each cell, set of other settings and state of the compute cache. If the setting is
+-- the cache, the state is that of the side with a cache. Outcomes:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       it costs no more to start, and gains
 --     until         it costs less to start, loses per iteration, leads until break_even_iterations
@@ -88,7 +88,7 @@ visited as (
         unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
         unnest(candidate_compile_ms[:shapes]) - unnest(baseline_compile_ms[:shapes])
             as extra_compile_ms,
-        unnest(range(1, shapes + 1)) as shape_number, -- the shape's place in arrival order, from 1
+        unnest(range(1, shapes + 1)) as shape_number, -- place in order of arrival, counted from 1
         unnest(shape_names[:shapes]) as shape, -- sizes of the input, for $per = 'shape'
         if(shape_number = 1, import_ms, 0) as import_ms,
         unnest(baseline_second_ms[:shapes]) as second_ms

@@ -4,11 +4,11 @@
 --     rank_agreement_high, straggler_cost, search_stalls
 -- none: no process recorded its kernels; ok trials on a GPU record them
 --
--- A row a cell and config. A choice is what the convolutions of one step launch: kernels, their
--- order and grids. Kernels, conversions and logs are those of the modal choice, the most common
--- one; times are medians over processes. What ranks would do is predicted as for so many further
--- processes. Few processes may miss rare choices; only the interval of rank_agreement allows for
--- these (Clopper and Pearson's). The seen_ columns, of trials over several GPUs, are else null.
+-- One row for each cell and config. A choice is what the convolutions of one step launch: kernels,
+-- their order and grids. Kernels, conversions and logs are those of the modal choice, the most
+-- common one; times are medians over processes. The prediction treats ranks as further processes.
+-- Few processes may miss rare choices; only the interval of rank_agreement allows for these
+-- (Clopper and Pearson's). The seen_ columns are null for trials on a single GPU.
 --
 -- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too low for few processes
 -- slowest_choice_ratio: device time of the slowest choice / of the fastest
@@ -76,7 +76,7 @@ config_choices as (
         sum(processes)::bigint as processes, -- processes whose kernels are known
         sum(processes)::bigint as n,
         max(processes) as k,
-        -- each further rank is one of the other processes; a choice drawn once has no match
+        -- each further rank counts as one of the other processes; a choice of one process adds 0
         sum(processes / of_config * ((processes - 1) / nullif(of_config - 1, 0)) ** ($ranks - 1))
             as rank_agreement, -- chance that ranks choose the same kernels; null for one process
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,

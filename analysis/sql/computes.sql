@@ -3,8 +3,8 @@
 --     relative_l2_error
 -- none: no trial ended well
 --
--- A row a cell and config, over all its processes. A fingerprint is a hash of a step's outputs and
--- gradients; a process whose error is unknown takes that of a process with the same
+-- One row for each cell and config, over all processes. A fingerprint is a hash of a step's outputs
+-- and gradients; a process whose error is unknown takes that of a process with the same
 -- fingerprint. PyTorch's default config is compared with its A/A twins.
 --
 -- processes_with_error: processes whose error against float64 is known

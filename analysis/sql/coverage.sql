@@ -1,9 +1,9 @@
--- What is measured of each sweep, how often, and what is missing?
+-- Which cells of each sweep are measured, how often, and what is missing?
 -- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, failed, missing, not_begun
 -- none: no trial is recorded
 --
--- A row a sweep and cell. A cell's planned trials follow from its blocks: each of its configs once.
--- In a race, a recorded trial that is neither ok nor failed was raced out. A cell or block without
+-- One row for each sweep and cell. A cell's planned trials are one of each config in each block. In
+-- a race, a recorded trial that is neither ok nor failed was raced out. A cell or block without
 -- records shows only in the sweep's own counts: sweep_planned - sweep_recorded trials are missing
 -- in all, also of shards that have not begun.
 -- not_begun: cells of the sweep's plan without a recorded trial; 0 for rows older than the column
@@ -85,7 +85,7 @@ sweeps as (
         count(*) filter (where repeats_block is null) as sweep_recorded, -- planned trials recorded
         greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
         string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
-            as sweep_shards -- shards with records, as 1/4; null if the plan was not split
+            as sweep_shards -- shards with records, such as 1/4; null if the plan was not split
     from trials
     group by sweep_id
 )

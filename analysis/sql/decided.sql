@@ -5,8 +5,8 @@
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
 -- `replicates: {until: decided}` runs this after each look: docs/measuring.md (How many blocks). A
--- cell's state is its wall verdict once decided; else open, or hopeless if no block is left or more
--- would hardly decide it. With a fixed number of blocks, undecided cells stay open.
+-- decided cell's state is its wall verdict. Another is hopeless if no block is left or more blocks
+-- would hardly decide it, else open. With a fixed number of blocks, undecided cells stay open.
 --
 -- surroundings: what surrounds a step; `state` in other questions
 select -- noqa: disable=AM04,RF02,ST06

@@ -2,7 +2,7 @@
 -- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
 -- none: no trial is recorded
 --
--- A row a host, hardware and software. Clock, power and copy are medians over trials.
+-- One row for each host, hardware and software. Clock, power and copy_gbps are medians over trials.
 --
 -- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
 -- trials, sweeps: number of trials and sweeps recorded on this hardware and software
@@ -46,7 +46,7 @@ select -- noqa: ST06
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,
     max(temperature_c) as temperature_c,
-    median(calibration_copy_gbps) as copy_gbps, -- the calibration's copy, 10^9 bytes a second
+    median(calibration_copy_gbps) as copy_gbps, -- the calibration's copy, 10^9 bytes per second
     quantile_cont(calibration_copy_gbps, 0.1) as copy_gbps_p10,
     quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90,
     env_hash,

@@ -3,8 +3,8 @@
 --     value[value_low value_high], cause
 -- none: no trial is recorded
 --
--- A row a case, GPU, hardware and software; one row if a case was not measured. Its trials are
--- those of the suite `field`, or any others of the same cells under the same settings. How value,
+-- One row for each case, GPU, hardware and software; one row for an unmeasured case. A row's trials
+-- are those of the suite `field`, or any others of the same cells and settings. How value,
 -- interval, outcome and cause are found is in docs/field.md (What became of them).
 --
 -- case_id: the report, by its line in workloads/field/*.csv

@@ -1,11 +1,12 @@
--- How much of benchmark's gain does a process keep with benchmark off and errata?
+-- How much of benchmark's gain does a process keep if errata replace benchmark?
 -- terminal: cell, off_ms, on_ms, frozen_ms, frozen_ratio[frozen_ratio_low frozen_ratio_high],
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
 -- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
 --
--- A row a sweep, cell and errata. A process has benchmark off or on, or is frozen: off, with these
--- errata. Ratios are geometric means over blocks with all three, by rounds; intervals are as in
--- `sweep query helps_or_hurts`. The interval of kept is the delta method's, on the same blocks.
+-- One row for each sweep, cell and set of errata. A process has benchmark off or on, or is frozen:
+-- off, with the errata. Ratios are geometric means over blocks with all three, by rounds; intervals
+-- are as in `sweep query helps_or_hurts`. The interval of kept is the delta method's, on the same
+-- blocks.
 --
 -- rules: how many rules the errata have
 -- blocks: blocks with an off, an on and a frozen process
@@ -67,7 +68,8 @@ pairs as materialized (
     where pairing = 'paired'
 ),
 
--- One row a block with off, on and frozen. by_frozen, by_on: kept's slope in each log × on's gain.
+-- One row for each block with all three processes. by_frozen and by_on are the sizes of kept's
+-- derivatives by the logs of frozen_ratio and on_ratio, times 1 - on_ratio.
 blocks as (
     select
         frozen.cell_of_pair as cell,

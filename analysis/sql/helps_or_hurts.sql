@@ -5,9 +5,9 @@
 --     device_ratio, device_verdict, errors, notes
 -- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
 --
--- A row a cell and set of other settings; blocks in turns have a row of their own. A ratio is
--- candidate / baseline, the geometric mean over blocks. Its verdict tests it against min_effect; 5%
--- of `helps` and `hurts` may be wrong. A verdict is fails if the candidate failed in more blocks
+-- One row for each cell and set of other settings; blocks in turns have a row of their own. A ratio
+-- is candidate / baseline, the geometric mean over blocks. Its verdict tests it against min_effect;
+-- 5% of `helps` and `hurts` may be wrong. A verdict is fails if the candidate failed in more blocks
 -- (Fisher's exact test), or if its failures leave no pair. docs/measuring.md says more (What a
 -- verdict rests on). With field twin, baseline 0 and candidate 1, a row that helps or hurts is a
 -- false alarm. $worst puts failures first, then the rows that hurt most in wall or device time. If

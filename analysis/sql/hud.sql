@@ -1,8 +1,8 @@
 -- Which records does PyTorch's benchmark database take, for its dashboard (HUD)?
 -- none: no process ended well
 --
--- A row a sweep, cell, config and metric; `--format json` makes the file that is uploaded, with the
--- fields of oss_ci_benchmark_v3. The action that uploads adds the run and the commit.
+-- One row for each sweep, cell, config and metric; `--format json` makes the file that is uploaded,
+-- with the fields of oss_ci_benchmark_v3. The action that uploads adds the run and the commit.
 with by_metric as ( -- noqa: disable=LT01,RF04
     unpivot (
         select *
@@ -73,7 +73,7 @@ select
                 else 'ms'
             end
         }
-    } as metric -- name, and one value a process; extra_info has the unit
+    } as metric -- name, and a value for each process; extra_info has the unit
 from grouped
 inner join cell_labels() as labels on grouped.cell_id = labels.cell_id
 inner join software_labels() as software on grouped.software_hash = software.software_hash

@@ -2,8 +2,8 @@
 -- terminal: night, gpu, host, precision, trials, calibration_matmul_tflops, calibration_copy_gbps
 -- none: no night is recorded
 --
--- A row a night, GPU, host and precision. Calibration is the median over trials: if both the
--- matrix product and the copy are slower, so was the machine.
+-- One row for each night, GPU, host and precision. Calibration is the median over trials: if both
+-- the matrix product and the copy are slower, so was the machine.
 select
     sweep_id as night,
     env_hash,

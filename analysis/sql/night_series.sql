@@ -2,10 +2,10 @@
 -- terminal: night, cell, config, metric, value, word, processes
 -- none: no night is recorded
 --
--- A row a night, cell, config and metric: the median over the night's processes, with the GPU, host
--- and code of most processes. A night is the sweep night-DATE-NAME, and what confirm-DATE-NAME
--- measured again with the same software. Times leave out processes whose GPU was throttled or
--- shared. If one trial failed, the night has a failure. Second trials of A/A pairs are left out.
+-- One row for each night, cell, config and metric: the median over the night's processes, with
+-- their most common GPU, host and code. A night is the sweep night-DATE-NAME, and what
+-- confirm-DATE-NAME measured again with the same software. Times leave out processes whose GPU was
+-- throttled or shared. If one trial failed, the night has a failure. A/A twins are left out.
 --
 -- value: median over the processes; null if the metric is no number
 -- word: for engine, a step's most common kernels; for bits, their hash; for repeats, whether bits

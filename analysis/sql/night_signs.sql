@@ -2,8 +2,9 @@
 -- terminal: night, cell, contrast, other_settings, word, processes
 -- none: no night has two configs that differ in the setting alone
 --
--- A row a night, cell, software and set of other settings; wall times are compared. A night is
--- judged by its own blocks alone, at 5% a cell, uncorrected: fresh blocks confirm unusual results.
+-- One row for each night, cell, software and set of other settings. A verdict compares wall times
+-- of the night's own blocks. Each cell's error is 5%, uncorrected, because fresh blocks confirm
+-- unusual results.
 --
 -- word: helps, hurts, equivalent, inconclusive or no_effect
 with logs as (

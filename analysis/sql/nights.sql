@@ -2,7 +2,7 @@
 -- terminal: night, planned, recorded, first_started_at, gpu, torch, cudnn, driver
 -- none: no night is recorded
 --
--- A row a night, hardware and software.
+-- One row for each night, hardware and software.
 --
 -- launch: the launch's name, with which the sweep_id ends; null if the sweep is no night
 with named as (
@@ -18,7 +18,7 @@ select -- noqa: ST06
     any_value(nullif(night_parts(sweep_id)['launch'], '')) as launch,
     max(plan_trials) as planned,
     count(*) filter (where repeats_block is null) as recorded,
-    -- the last block may be lost as a whole
+    -- possibly all records of the last block are lost
     least(
         max(position) filter (where repeats_block is null)
         + 1 + max(max(block_trials)) over (partition by sweep_id),

@@ -4,11 +4,11 @@
 -- terminal: cell, best, best_ms, other, other_ms, ratio[ratio_low ratio_high], blocks, state
 -- none: no cell has two configs with a time
 --
--- `replicates: {until: best}` runs this after each look: docs/measuring.md (How many blocks). A row
--- a cell and config that is not the best. The best is the fastest of those that ran, were not raced
--- out, and failed at most once. Times are wall times per iteration, ratios other / best over the
--- blocks of both, with intervals as in `sweep query helps_or_hurts`. A config that is raced out is
--- surely slower than the best, or failed in each of two or more blocks, and gets no further block.
+-- `replicates: {until: best}` runs this after each look: docs/measuring.md (How many blocks). One
+-- row for each cell and each config but the best. The best is the fastest of those that ran, were
+-- not raced out, and failed at most once. Times are wall times per iteration, ratios other / best
+-- over the blocks of both, with intervals as in `sweep query helps_or_hurts`. A raced-out config is
+-- surely slower than the best, or failed in each of two or more blocks; it gets no further block.
 --
 -- surroundings: what surrounds a step; `state` in other questions
 with out as (

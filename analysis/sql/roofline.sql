@@ -1,12 +1,12 @@
 -- How near to the hardware's limit is each cell, which limit is it, and is its loop CPU-bound?
 -- terminal: cell, config, timed_ms, roofline_ms, roofline_share, limited_by, achieved_tflops,
 --     wall_over_device, launch_bound
--- none: neither a roofline nor a device time is known of any trial
+-- none: no trial has a known roofline or device time
 --
--- A row a cell and config, medians over processes. The limit is what calibration reached on that
--- GPU at that moment: a matrix product in the trial's precision, and a copy. A step's other work is
--- in its time, not in its limit. A share above 1 is possible: the matrix product is no upper bound,
--- algorithms may need fewer operations, caches save bytes. No limit is known without calibration or
+-- One row for each cell and config, with medians over processes. The limit is what calibration
+-- reached on that GPU at that time: a matrix product in the trial's precision, and a copy. A step's
+-- other work is in its time, not in its limit. A share above 1 is possible: the matrix product is
+-- no upper bound, algorithms and caches may save work. No limit is known without calibration or
 -- convolutions. If a loop is CPU-bound, only a CUDA graph shows what a setting saves.
 --
 -- operations_per_byte: arithmetic intensity of the convolutions
@@ -25,9 +25,9 @@ with found as (
         case when computes_longer then 'compute' when not computes_longer then 'memory' end
             as limited_by, -- compute or memory, whichever takes the convolutions longer
         max(convolution_flops) / nullif(max(convolution_bytes), 0) as operations_per_byte,
-        max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops, -- 10^12 operations a second
+        max(convolution_flops) / (1e9 * timed_ms) as achieved_tflops, -- 10^12 operations per second
         median(calibration_matmul_tflops) as matmul_tflops,
-        max(convolution_bytes) / (1e6 * timed_ms) as achieved_gbps, -- 10^9 bytes moved a second
+        max(convolution_bytes) / (1e6 * timed_ms) as achieved_gbps, -- 10^9 bytes moved per second
         median(calibration_copy_gbps) as copy_gbps,
         max(convolution_flops) as convolution_flops,
         max(convolution_bytes) as convolution_bytes,

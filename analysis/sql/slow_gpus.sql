@@ -4,9 +4,9 @@
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
 --
--- A row a GPU and measure, without trials in which another process used the GPU. A GPU's peers are
--- others of its model that ran the same software. A GPU that differs from most peers is an outlier.
--- If half of a model's GPUs or more are outliers, as with two that differ, none is named slow.
+-- One row for each GPU and measure, without trials in which another process used the GPU. A GPU's
+-- peers are others of its model with the same software. A GPU that differs from most peers is an
+-- outlier. If half or more of a model's GPUs are outliers, as with two that differ, none is `slow`.
 --
 -- throttled: trials that found the GPU throttled
 with speeds as (

@@ -3,9 +3,9 @@
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
 -- none: no block was measured with two softwares side by side
 --
--- A row a block, cell, config and metric that both softwares measured on one slot, in one launch:
--- what affected both alike cancels in their ratio. A pair is left out if a trial failed, was
--- throttled or shared its GPU. In open loops, only steps that both made are compared.
+-- One row for each block, cell, config and metric that both softwares measured on one slot, in one
+-- launch. What affected both alike cancels in their ratio. A pair is left out if a trial failed,
+-- was throttled or shared its GPU. In open loops, only steps that both trials made are compared.
 --
 -- baseline, candidate: value with the other software, and with the launch's own
 -- log_ratio: ln(candidate / baseline), above 0 if the launch's own takes more
@@ -14,7 +14,7 @@ with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
         trial.* exclude (software, device, steady_wall_samples_ms, steady_device_samples_ms),
         coalesce(software, '') as side,
         concat_ws('|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)) as cell,
-        -- in open loops, only the steps that both made: later ones have other shapes
+        -- in open loops, only the steps that both trials made: later steps have other shapes
         min(steady_iterations) over pair as steps,
         if(loop_kind = 'open', list_avg(loops.ms[:steps]), steady_wall_ms) as wall,
         if(

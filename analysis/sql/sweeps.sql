@@ -2,9 +2,9 @@
 -- terminal: sweep_id, suite, first_started_at, planned, recorded, ok, failed, gpu
 -- none: no trial is recorded
 --
--- shards: those with records, as 1/4; null if the plan was not split
+-- shards: shards with records, such as 1/4; null if the plan was not split
 -- not_begun: cells of the plan without a recorded trial; 0 for rows older than the column
--- has_ended: whether its launch, or each shard's, has ended; until then answers are those of a look
+-- has_ended: whether the launch, or each shard's, has ended; if not, verdicts are the last look's
 select -- noqa: disable=RF02,ST07
     sweep_id,
     any_value(suite) as suite,
@@ -17,7 +17,7 @@ select -- noqa: disable=RF02,ST07
     count(*) filter (where status not in ('ok', 'raced_out')) as failed,
     greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
-    -- if cells get blocks until they are decided, the question `decided` answers this
+    -- null if each cell gets blocks until it is decided: see the question `decided`
     case
         when recorded >= planned then true
         when any_value(looks) is null then false

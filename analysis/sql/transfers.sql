@@ -1,13 +1,13 @@
 -- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
 -- $between TEXT = NULL: gpu, torch, cudnn or driver; null: the first with two values
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
--- none: no cell was measured on two GPU models or versions
+-- none: no cell was measured on two GPU models or software versions
 --
--- First a row for each two models or versions and each thing that may carry over: the share of
--- cells, with Clopper and Pearson's 95% interval. Then a row for each cell whose verdict does not:
--- helps, hurts, equivalent or fails on one side, another of these on the other. Choices are the
--- most common kernels and grids of a config's processes. Bits, of one step's outputs and gradients,
--- are compared between versions only: GPU models draw other inputs.
+-- First one row for each pair of models or versions and each thing that may carry over, with the
+-- share of cells and its 95% interval (Clopper and Pearson's). Then one row for each cell whose
+-- verdict (helps, hurts, equivalent or fails) differs between the sides. Choices are the most
+-- common kernels and grids of a config's processes. Bits (of one step's outputs and gradients) are
+-- compared between versions only, because inputs differ between GPU models.
 --
 -- of_a, of_b: models or versions
 -- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and
@@ -103,7 +103,7 @@ compared as (
             { 'what': 'direction', 'a': one.surely, 'b': other.surely },
             { 'what': 'baseline choice', 'a': one.baseline_choice, 'b': other.baseline_choice },
             { 'what': 'candidate choice', 'a': one.candidate_choice, 'b': other.candidate_choice },
-            -- a cell draws its inputs by its id, which a GPU model is part of
+            -- a cell's id, which depends on the GPU model, is the seed of its inputs
             {
                 'what': 'baseline bits',
                 'a': if(one.cell_id = other.cell_id, one.baseline_bits, null),

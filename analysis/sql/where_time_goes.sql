@@ -2,8 +2,8 @@
 -- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
 -- none: no trial is recorded
 --
--- A row a sweep and part of its trials' time, the largest first. A trial's wait for others of its
--- block counts as their time; one-time costs that several trials pay side by side count once.
+-- One row for each sweep and part of a trial, the largest part first. A trial's wait for others of
+-- its block counts as their time; one-time costs that several trials pay side by side count once.
 --
 -- part: a phase of a trial; log, the untimed process that logs; gap, the slot's time before the
 --     trial; or other, such as the phase in which a failed trial ended

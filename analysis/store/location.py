@@ -57,14 +57,14 @@ class Location:
             odd.append("after #")
         # a secret key may hold a slash: s3://NAME:SEC/RET@bucket
         misplaced = (not parts.netloc or ":" in parts.netloc) and "@" in parts.path
-        fault = "a user or key stands in the URL"
+        fault = "the URL has a user name or a key"
         if odd:
-            fault = f"the option {odd[0]} may hold a key"
+            fault = f"the option {odd[0]} could hold an access key"
         elif password is None and (not who or is_name) and (not misplaced or self.is_local):
             return
         raise StoreError(
-            f"results location {self.shown}: {fault}, and reports and logs would show it; give keys by "
-            f"{HOW_ELSE.get(kind, 'the environment')}; options that may stand in the URL: "
+            f"results location {self.shown}: {fault}, which reports and logs would show; give keys "
+            f"by {HOW_ELSE.get(kind, 'the environment')}; options that the URL may have: "
             f"{', '.join(harmless) or 'none'}"
         )
 

@@ -34,13 +34,13 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block whose trials form no pairs, as they ran in different slots, launches or software."""
+    """A block whose trials form no pairs, because their slots, launches or software differ."""
 
     block: int
     trials: int
     repeats: int
     mended: bool
-    """Whether a repeat of the block has as many trials and is not split itself."""
+    """Whether some repeat of the block has the block's number of trials and is not split."""
 
     @property
     def waits(self) -> bool:
@@ -56,8 +56,6 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepState:
-    """Progress of one sweep."""
-
     sweep_id: str
     suite: str
     plan_hash: str
@@ -65,7 +63,7 @@ class SweepState:
     recorded: int
     """Number of planned trials with a record."""
     shards: frozenset[int]
-    """Numbers of shards into which launches split the plan. Empty if no launch split it."""
+    """Counts of shards into which launches split the plan. Empty if no launch split the plan."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]

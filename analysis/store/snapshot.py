@@ -41,7 +41,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads a folder's files; keeps rows of loose files and footers of parts in memory."""
+    """Reads a folder's files. In memory it keeps rows of loose files, and footers of parts."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """Return the files' rows. Raise FileNotFoundError if a file is gone; callers list again."""
+        """Return the files' rows. Raise FileNotFoundError if a file no longer exists."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]

@@ -102,7 +102,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return ids of sweeps of which this Store has COMPACT_EVERY or more trials to compact."""
+        """Return ids of sweeps for which this Store has COMPACT_EVERY or more trials to compact."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -231,7 +231,7 @@ def _trials_folder(sweep_id: str) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Return one row for each attempt: the row with `ends_launch`, if there is one."""
+    """Return one row for each attempt. Of several rows, return the row with `ends_launch`."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))

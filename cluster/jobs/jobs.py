@@ -30,7 +30,7 @@ WHOLE_S = 60.0  # longest wait for a whole answer, which may come slowly
 SUBMIT_S = 600.0  # longest submission, with the code, whose upload is slow from home
 DASHBOARD_PORT = 8265
 VERSION = "/api/version"  # a path that every dashboard answers
-DASHBOARD = f"`address` must be the dashboard's, usually port {DASHBOARD_PORT}"
+DASHBOARD = f"`address` must be the dashboard's address, usually with port {DASHBOARD_PORT}"
 LONGEST = 300  # characters of the cluster's message
 NO_AGENT = "No available agent"  # in Ray's error while a cluster is coming up
 AGENT_S = 60.0
@@ -113,7 +113,7 @@ class Jobs:
         return self._answer(find)
 
     def state(self, job_id: str) -> tuple[str, str]:
-        """Return the job's state (one of ENDED once it is over) and Ray's message about it."""
+        """Return the job's state, in ENDED if the job is over, and Ray's message about the job."""
         info = self._answer(lambda: self._client.get_job_info(job_id))
         return str(info.status), info.message or ""
 
@@ -157,15 +157,13 @@ class Jobs:
         except Exception as error:  # of any class: Ray's client has many
             first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # tracebacks follow
             refuses = isinstance(error, RuntimeError)
-            fault = "refuses the request" if refuses else "does not answer as Ray does"
+            fault = "refuses the request" if refuses else "does not answer like a Ray dashboard"
             name = type(error).__name__
             raise ClusterError(f"{self.url} {fault} ({name}): {first_line}") from error
 
     def _fault(self, error: Exception) -> str:
         if isinstance(error, HTTPException):
-            return (
-                f"speaks no HTTP: {DASHBOARD}, not the one that `ray start` prints for nodes (6379)"
-            )
+            return f"speaks no HTTP; {DASHBOARD} (6379, which `ray start` prints, is for nodes)"
         if not isinstance(error, HTTPError):
             return f"does not answer: {getattr(error, 'reason', error)}; {DASHBOARD}"
         answer = f"{error.code} {error.reason}"
@@ -175,7 +173,7 @@ class Jobs:
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Return the result of `question`. Raise TimeoutError after `limit_s`; its thread runs on."""
+    """Return the result of `question`, or raise TimeoutError if it takes longer than `limit_s`."""
     answer: Future[T] = Future()
 
     def wait() -> None:
@@ -184,7 +182,7 @@ def _within(limit_s: float, question: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
             answer.set_exception(error)
 
-    Thread(target=wait, daemon=True).start()
+    Thread(target=wait, daemon=True).start()  # continues after a TimeoutError
     try:
         return answer.result(limit_s)
     except TimeoutError:

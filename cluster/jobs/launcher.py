@@ -1,7 +1,7 @@
 """Calls Ray's own launcher to bring a cluster up and down and to open a tunnel to its head.
 
-The launcher gets a copy of the launch file in which every Ray needs a token. Without one, anybody who reaches the
-dashboard's port can run code on the cluster (CVE-2023-48022; Ray has tokens from 2.54 on).
+The launcher gets a changed copy of the launch file, with which Ray (2.54 or newer) requires a token. Without a
+token, anybody who reaches the dashboard's port can run code on the cluster (CVE-2023-48022).
 """
 
 import copy
@@ -69,8 +69,8 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
             return
         sleep(1)
     raise ClusterError(
-        f"{host}:{port} did not answer as ssh does within {HEAD_S:g} s: is that host, "
-        "`provider.head_ip`, up and reachable from here?"
+        f"{host}:{port} sent no greeting of an SSH server within {HEAD_S:g} s: is the host in "
+        "`provider.head_ip` up and reachable from here?"
     )
 
 

@@ -1,7 +1,7 @@
 """A Ray of our own on this machine, which no other Ray notices and nobody else can use.
 
-It listens on the loopback interface alone. Its clients also need a token, in case a Ray ignores
-this setting and listens on a network. Its processes and files end with the `with` block, also after
+It is set to listen on the loopback interface alone. Its clients also need a token, in case a
+version of Ray ignores this setting. Its processes and files end with the `with` block, also after
 an exception, Ctrl-C or a kill of our process.
 """
 
@@ -84,8 +84,8 @@ def local_ray(
     workers see the GPUs or MIG slices in `gpu_uuids` or, if it is empty, this process's GPUs. Enter
     the `with` block in a thread that outlives it: Linux ends Ray when that thread ends.
 
-    `beside` makes a context that is entered before Ray starts and left after Ray's end. Processes
-    with the variables that it gets are ended with Ray's.
+    `beside` gets environment variables, and returns a context that is entered before Ray starts and
+    left after Ray's end. Processes with these variables are ended together with Ray's processes.
     """
     import ray
 
@@ -124,7 +124,7 @@ def _folder() -> Iterator[Path]:
             process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input: the janitor starts
         except subprocess.TimeoutExpired:
             if any(janitor.processes_of(folder)):
-                raise LocalRayError(f"{folder}: Ray's processes there do not end") from None
+                raise LocalRayError(f"the processes of the Ray in {folder} do not end") from None
             process.wait()  # it still deletes files: Tune makes 30,000 folders in 20,000 trials
         finally:
             os.close(held)

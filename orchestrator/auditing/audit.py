@@ -168,7 +168,7 @@ def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """Inputs of a model in training or inference; they differ only in batch and spatial sizes."""
+    """Input shapes of a model in training or inference, equal but for batch and spatial sizes."""
 
     model: Model
     direction: Direction
@@ -185,7 +185,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return inputs of the first model with shapes, if any. `name` is its class or FILE.py:LINE."""
+    """Return inputs of the first model that has any. `name` selects by class or FILE.py:LINE."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -221,7 +221,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """Return a suite of the model at the file's shapes, or None if no suite can name the model."""
+    """Return a suite of the model and the file `shapes`, or None if no suite can name the model."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -244,7 +244,7 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
         cell["layout"] = usual.memory_format
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
     if "below" in str(model):
-        head.append("# Set `below` to the number of classes or tokens: an audit reads no tensor.")
+        head.append("# Set the key `below` to the number of classes or tokens. No audit knows it.")
     head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, yaml_text({"cells": [cell], "without_gpu": WITHOUT_GPU})])
 
@@ -257,7 +257,7 @@ def what_to_add(inputs: Inputs) -> list[str]:
         lacking.append(f"{model.name} is a copy: {remedy}")
     elif model.made.others:
         values = ", ".join(model.made.others)
-        lacking.append(f"{model.name} is made from {values}, which no suite can write: {remedy}")
+        lacking.append(f"{model.name} is made from {values}; suites cannot contain these: {remedy}")
     lacking += what_it_takes(model, inputs.training, space_names(inputs.usual))
     file = model.file if model.module == MAIN else None
     if file and MAIN not in Path(file).read_text("utf-8", "replace"):
@@ -270,14 +270,15 @@ def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> li
     """Return advice on arguments that no suite can describe. `space` has names of spatial sizes."""
     _, obstacles = called_with(model, training, space)
     what_to_do = (
-        f"{model.name} takes arguments that a suite cannot describe: {', '.join(obstacles)}. If they matter, "
-        "name a function that makes all its inputs: `inputs: FILE.py:NAME` in the cell's `model`"
+        f"{model.name} takes arguments that a suite cannot describe: {', '.join(obstacles)}. "
+        "If these arguments matter, write a function that makes all inputs, and "
+        "`inputs: FILE.py:NAME` in the cell's `model`"
     )
     return [what_to_do] * bool(obstacles)
 
 
 def why_no_suite(model: Model) -> str:
-    reason = "a class of torch" if _is_of_torch(model) else "not on the top level of a file"
+    reason = "a class of torch" if _is_of_torch(model) else "not a top-level class of a file"
     return f"No suite can name {model.name} ({reason}): {_what_to_name(model)}"
 
 
@@ -286,7 +287,7 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """Return advice to put the code that makes the model in a function, which the suite then names."""
+    """Return advice to move the code that makes the model into a function that a suite can name."""
     code, name = "the code that makes it", "FILE.py:NAME"
     if model.made is not None:
         code = f"the code at {place_text(model.made.at)}"
@@ -365,7 +366,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
         return given.kind
     sizes = [_size(place, given.shape, space) for place in range(len(given.shape))]
     if None in sizes:
-        return "its sizes do not follow from those of the first tensor"
+        return "sizes unrelated to those of the first tensor"
     tensor = CommentedMap(shape=sizes)
     if "float" not in given.kind:
         tensor["dtype"] = given.kind
@@ -376,7 +377,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return a tensor's size in dimension `at`: the name of an equal input size, or a number.
+    """Return a tensor's size in dimension `at`: a number, or the name of an input size equal to it.
 
     Return None if neither is right for all calls.
     """

@@ -1,4 +1,4 @@
-"""Finds processes with torch that a script starts: the audit cannot see what they do."""
+"""Finds the torch processes that a script starts. The audit cannot see what these do."""
 
 import os
 from contextlib import suppress

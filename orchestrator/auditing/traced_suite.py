@@ -99,7 +99,7 @@ def _head(trace: Trace, command: str) -> list[str]:
         *(f"# {line}" for line in textwrap.wrap(summary, WIDTH - 2, break_on_hyphens=False)),
         *(f"#     {line}" for line in command.splitlines()),
         *(f"# {line}" for line in left_out(trace)),
-        "# Does the whole model run faster compiled, or as a CUDA graph? In place of all below:",
+        "# To compare the model as is, compiled and as a CUDA graph, replace all keys below by:",
         "#     configs: [{}, {execution: compile}, {execution: cuda_graph}]",
         f"#     cells: [{json.dumps(_whole(trace))}]",
     ]
@@ -166,7 +166,7 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Return the table of convolutions. On a narrow console it lacks `kernel`, which `name` includes."""
+    """Return the table of convolutions. On narrow consoles, only `name` shows kernel sizes."""
     rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value
@@ -198,9 +198,9 @@ def _losses(trace: Trace) -> Iterator[RenderableType]:
         yield plain_table(columns, [row[: len(columns)] for row in lost], columns[3:])
     paying = sum("convolution" in payer.name for payers in losses.values() for payer in payers)
     layers = sum(number is not None for number in losses)
-    spent = f": {_ms(operations)} ms of conversions" if trace.on_gpu else ""
+    spent = f"; conversions take {_ms(operations)} ms" if trace.on_gpu else ""
     yield Text(
-        f"Layout {trace.request.layout}: lost by {counted(layers, 'layer')}, paid for by "
+        f"Layout {trace.request.layout}: lost by {counted(layers, 'layer')}, restored by "
         f"{counted(paying, 'convolution')}{spent}."
     )
     if not trace.on_gpu:

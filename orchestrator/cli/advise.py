@@ -23,11 +23,12 @@ Options = TypeVar("Options", bound=step_options.AdviseOptions | step_options.Tur
 
 
 def advise(options: step_options.AdviseOptions) -> None:
-    """Find what to set for your model: benchmark, layout, a CUDA graph or torch.compile, and what it saves in your job.
+    """Find the settings that make a step of your model fastest, and the time that they save in your job.
 
-    It races these levers in turns on one GPU, in stages, until nothing is left to try or the minutes are over.
-    `--levers benchmark` decides only whether to set benchmark. The trials are stored like those of any launch. The same
-    command resumes an interrupted race. Without a GPU it answers from stored measurements, or times a step on the CPU.
+    It races benchmark, layout, a CUDA graph and torch.compile in turns on one GPU, in stages, until nothing is left to
+    try or the minutes are over. `--levers benchmark` decides only whether to set benchmark. The trials are stored like
+    those of any launch. The same command resumes an interrupted race. Without a GPU it answers from stored
+    measurements, or times a step on the CPU.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
@@ -37,9 +38,9 @@ def advise(options: step_options.AdviseOptions) -> None:
 def freeze(options: step_options.FreezeOptions) -> None:
     """Save a search's choice in a file, so that benchmark off runs the fastest plans.
 
-    It searches in several processes, times the best plans again, and finds rules that ban the plans
-    in front of them. It compares benchmark off, on and frozen in turns. A frozen model starts as fast as with
-    benchmark off, and needs neither a search nor its memory. The file is for this GPU model, cuDNN and PyTorch.
+    It searches in several processes, times the best plans again, and finds rules that ban the plans before the best one
+    in cuDNN's list. It compares benchmark off, on and frozen in turns. A frozen model starts as fast as with benchmark
+    off, and needs neither a search nor its memory. The file is for this GPU model, cuDNN and PyTorch.
     """
     _run("freezing.freeze:freeze", options, is_apart=options.json, needs_gpu=True)
 
@@ -48,9 +49,9 @@ def bans(options: step_options.BansOptions) -> None:
     """Report what a ban costs: the time that a step loses if an engine that cuDNN chose is banned.
 
     It finds the engines that the cells take, and times each cell without and with each ban, in turns, until
-    each cell is decided or the minutes are over. It shows which cells lose, by how much, what takes the engine's place,
-    the error against float64, and whether bits still repeat. `sweep query bans` prints these results again. The same
-    command resumes an interrupted sweep.
+    each cell is decided or the minutes are over. It prints one row for each cell and ban: the time lost, the engine in
+    place of the banned one, the error against float64, and whether bits still repeat. `sweep query bans` prints these
+    results again. The same command resumes an interrupted sweep.
     """
     options, console, place = _begun(options, is_apart=True, needs_gpu=True)
     from cudnn_sweep.orchestrator.freezing import bans as banning
@@ -69,8 +70,8 @@ def bans(options: step_options.BansOptions) -> None:
 def gate(options: step_options.GateOptions) -> None:
     """Decide whether a change makes a step of your model slower, by measuring two commits in turns.
 
-    BASE and HEAD are commits of your repository, folders, wheels, or Pythons of two environments with cudnn-sweep.
-    Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
+    Each of BASE and HEAD is a commit of your repository, a folder, a wheel, or the Python of an environment that has
+    cudnn-sweep. Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
     The answer lists what else differs, and the smallest slowdown that the gate would have found.
     """
     for option, suffix in {"comment": ".md", "junit": ".xml"}.items():

@@ -28,8 +28,8 @@ def audit(
     model: Annotated[
         str | None,
         "CLASS",
-        "Model whose inputs are written, or FILE.py:LINE that makes it. Default: the model that "
-        "runs most convolutions.",
+        "Write the inputs of this model: its class, or the FILE.py:LINE where the model is made. "
+        "Default: the model that runs most convolutions.",
     ] = None,
     json: Annotated[bool, "Print the report as JSON."] = False,
     write: Annotated[list[str] | None, "FILE", WRITE] = None,
@@ -133,7 +133,7 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
     if not written:
         return []
     counted = f"{sum(count for _, count in inputs.counts):,} calls of {inputs.model.name}"
-    lines = [f"Wrote {' and '.join(map(str, written))}: the inputs in {counted}."]
+    lines = [f"Wrote the inputs of {counted} to {' and '.join(map(str, written))}."]
     if inputs.left_out:
         lines.append(
             f"Left out {inputs.left_out:,} calls: other channels or dimensions, a size of 0, or too many shapes."

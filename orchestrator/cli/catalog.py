@@ -58,7 +58,7 @@ def schema(
         Literal["launch-file", "suite"], POSITIONAL, "launch-file|suite", "Kind of file."
     ],
     path: Annotated[bool, "Print the path of the schema, for the first line of your file."] = False,
-    page: Annotated[bool, "Print a page on every key of launch files and suites instead."] = False,
+    page: Annotated[bool, "Print one page on all keys of launch files and suites instead."] = False,
 ) -> None:
     """Print the JSON Schema of a launch file or of a suite.
 

@@ -146,7 +146,7 @@ def repro(
 ) -> None:
     """Print a script of at most 40 lines that times CASE or TRIAL with torch alone.
 
-    The script times five processes for each setting. Without CUDA its times are CPU times.
+    The script measures each setting in five processes. Without CUDA its times are CPU times.
     """
     from cudnn_sweep.orchestrator.repro.script import of_case, script, stored_trial
     from cudnn_sweep.workloads.cells.field_case import find_field_case

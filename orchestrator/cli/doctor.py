@@ -26,7 +26,7 @@ SELF_TEST_S = 20.0  # about ten pairs on two CPU cores
 
 def doctor(
     results: Annotated[
-        str | None, "Folder or URL to check. Default: ./cluster.yaml's, or ./results."
+        str | None, "Folder or URL to check. Default: `results` in ./cluster.yaml, or ./results."
     ] = None,
     quick: Annotated[bool, "Start no Ray and measure nothing."] = False,
     seconds: Annotated[float, AtLeast(0.0), "Duration of the self-test."] = SELF_TEST_S,

@@ -61,7 +61,7 @@ def status(
     results: Annotated[str | None, "For a sweep on this machine: --results of its launch."] = None,
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
-    """Show the progress of the last sweep: on this machine, or sent to FILE's cluster."""
+    """Show the progress of the last sweep on this machine or on FILE's cluster."""
     from cudnn_sweep.orchestrator.planning.spec import asked_file
     from cudnn_sweep.orchestrator.remote.destinations import Here, destination_of, launch_file
     from cudnn_sweep.orchestrator.remote.follow import status_here, status_of
@@ -88,7 +88,7 @@ def stop(file: File = Path("cluster.yaml")) -> None:
             typer.echo(f"{job.job_id} has ended already: {state.lower()}.")
             return
         jobs.stop(job.job_id)
-        echo(f"{job.job_id} was asked to stop; to resume the sweep: {job.sweep}")
+        echo(f"Requested the stop of {job.job_id}. To resume the sweep, run: {job.sweep}")
 
 
 def pull(file: File = Path("cluster.yaml")) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 ResultsOption = Annotated[
     list[str] | None,
-    "Folder or URL (s3://, gs://). Default: ./cluster.yaml's, or ./results. Repeat to read several "
-    "together.",
+    "Folder or URL (s3://, gs://). Default: `results` in ./cluster.yaml, or ./results. Repeat the "
+    "option to read several results together.",
 ]
 ReferenceOption = Annotated[
     bool,

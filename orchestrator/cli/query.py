@@ -171,9 +171,8 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """Return the question for a name, a path that ends in .sql, or SQL. Text of several
-    words is SQL, unless it is the path of a file.
-    """
+    """Return the question, which is given by name, by a path that ends in .sql, or as SQL. Text of
+    several words is SQL, unless it is the path of a file."""
     from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()

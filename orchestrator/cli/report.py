@@ -49,7 +49,7 @@ def report(
     page: Annotated[
         str | None,
         "Write this page instead: claims (what people say of these settings), field_cases (cases "
-        "that they reported), or transfers (what holds on other GPU models and versions).",
+        "that they reported), or transfers (what holds on other GPU models and software versions).",
     ] = None,
 ) -> None:
     """Write a report of the stored results: one HTML file that needs no network.

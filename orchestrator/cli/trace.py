@@ -25,8 +25,8 @@ class TraceOptions(StepOptions):
         str,
         POSITIONAL,
         "MODEL",
-        "package.module:name or file.py:name of an nn.Module class, a function that "
-        "returns a module, or a module.",
+        "The model, as package.module:name or file.py:name. The name is that of an nn.Module, its "
+        "class, or a function that returns the module.",
     ]
     # required here
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = field()

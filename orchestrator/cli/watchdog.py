@@ -69,7 +69,7 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report the exit code to the watchdog, which blames Ray for an unreported 1."""
+    """Report the exit code to the watchdog, which otherwise blames Ray for exit code 1."""
     if _writer is not None:
         os.write(_writer, bytes([code]))
 
@@ -82,9 +82,8 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return the processes that hang, by id, with a text of WAYS. A process hangs if one of its
-        threads has been stopped or stuck for NO_ANSWER_S.
-        """
+        """Return the text of WAYS for each hung process, by process id. A process hangs if one
+        of its threads has been stopped or stuck for NO_ANSWER_S."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):

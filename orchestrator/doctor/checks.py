@@ -30,7 +30,7 @@ SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of a check. A problem prevents a sweep or makes verdicts wrong. A warning may, too."""
+    """Result of a check. Problems prevent sweeps or make verdicts wrong. Warnings may do either."""
 
     name: str
     state: State = field(kw_only=True)
@@ -67,7 +67,7 @@ def check_gpus(machine: Survey, source: MonitorKind) -> Iterator[Check]:
 def _cuda(machine: Survey) -> Check:
     models = sorted(set(machine.gpus))
     if len(models) > 1:
-        advice = "select one model with CUDA_VISIBLE_DEVICES"
+        advice = "select GPUs of one model with CUDA_VISIBLE_DEVICES"
         return problem("CUDA", f"GPUs of several models: {', '.join(models)}", advice)
     if models:
         return ok("CUDA", f"{machine.environment.cuda}, {len(machine.gpus)} × {models[0]}")
@@ -78,7 +78,7 @@ def _cuda(machine: Survey) -> Check:
 
 def _cudnn(version: int | None) -> Check:
     if version is None:
-        advice = "install a torch that has it (pytorch.org)"
+        advice = "install a torch build with cuDNN (pytorch.org)"
         return problem("cuDNN", "torch is built without cuDNN", advice)
     return ok("cuDNN", cudnn_version(version))
 
@@ -92,7 +92,7 @@ def _driver(version: str | None) -> Check:
 
 def _ranks(machine: Survey) -> Check:
     if machine.nccl is None:
-        advice = "install a torch that has it (pytorch.org), or leave `ranks` at 1"
+        advice = "install a torch build with NCCL (pytorch.org), or leave `ranks` at 1"
         return problem("ranks", "torch is built without NCCL, which several ranks need", advice)
     if not machine.peer_access:
         advice = "see `nvidia-smi topo -m`: without peer access NCCL copies through the host"
@@ -113,14 +113,14 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
         advice = "use --telemetry nvml: only NVML reports real clocks and other processes"
         return warning("NVML", f"not queried: telemetry is {source}", advice)
     if not gpus:
-        state = "no NVML, and no GPU whose clocks, power and processes it could report"
+        state = "no GPU whose clocks, power and processes NVML could report"
         return warning("NVML", state, "not needed without a GPU; a GPU driver includes NVML")
     if silent:
         advice = (
             "check that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must have "
             "`utility`. Until then no trial reports a shared or throttled GPU"
         )
-        return warning("NVML", f"does not answer for {silent} of {gpus} GPUs", advice)
+        return warning("NVML", f"no answer for {silent} of {gpus} GPUs", advice)
     return ok("NVML", f"answers for {gpus} of {gpus} GPUs")
 
 
@@ -140,10 +140,10 @@ def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
     pinning = pinning_of(uuid, uuids)
     if pinning is None:
         cores = "this GPU's trials run on all cores: NVML does not list it"
-        until_then = "measure on one GPU of this host at a time until then"
-        return warning(name, cores, f"check that nvidia-smi lists it; {until_then}")
+        until_then = "until it does, measure on one GPU of this host at a time"
+        return warning(name, cores, f"check that nvidia-smi lists this GPU; {until_then}")
     near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
-    return ok(name, f"only its trials run on CPUs {pinning}; GPU at {near}")
+    return ok(name, f"CPUs {pinning} run only this GPU's trials; the GPU is at {near}")
 
 
 def others_on(uuid: str) -> int:
@@ -152,22 +152,22 @@ def others_on(uuid: str) -> int:
 
 def _others(name: str, reading: GpuTelemetry) -> Check:
     if reading.other_processes is None:
-        advice = "check that nvidia-smi lists no process on this GPU: no trial would report one"
+        advice = "check that nvidia-smi lists no process on this GPU; trials report no processes"
         return warning(name, "not reported", advice)
     if "shared_gpu" in (reading.warnings or ()):
-        users = f"other processes that work on it: {reading.other_processes}"
+        users = f"other processes that work on this GPU: {reading.other_processes}"
         return warning(name, users, ADVICE["shared_gpu"])
-    return ok(name, "no other process works on it")
+    return ok(name, "no other process works on this GPU")
 
 
 def check_compiler(machine: Survey) -> Check:
     triton = installed_version("triton")
     kernels = "no Triton" if triton is None else f"Triton {triton}"
     if machine.compiler is None:
-        advice = "install g++, or name a C++ compiler in CXX: execution compile needs it"
-        return warning("compiler", f"none for torch.compile; {kernels}", advice)
+        advice = "`execution: compile` needs a C++ compiler; install g++, or set CXX to another one"
+        return warning("compiler", f"no C++ compiler for torch.compile; {kernels}", advice)
     if machine.gpus and triton is None:
-        advice = "install triton: execution compile makes its GPU kernels with it"
+        advice = "install triton, with which `execution: compile` makes GPU kernels"
         return warning("compiler", f"{machine.compiler}; {kernels}", advice)
     return ok("compiler", f"{machine.compiler}; {kernels}")
 
@@ -212,7 +212,7 @@ def _room(name: str, folder: Path) -> Check:
     free_gb = shutil.disk_usage(there).free / 1e9
     if free_gb >= LEAST_FREE_GB:
         return ok(name, f"{folder} can be written, {number(free_gb)} GB free")
-    advice = f"free {LEAST_FREE_GB:g} GB there: a sweep stops if its records find no room"
+    advice = f"make {LEAST_FREE_GB:g} GB free there; a sweep stops if its records have no room"
     return warning(name, f"{folder}: {number(free_gb)} GB free", advice)
 
 

@@ -1,5 +1,5 @@
-"""Finds rules that ban slow plans. It searches in several processes, and times the best plans
-again. It bans the plans ahead of the best, and checks which plans a process then takes.
+"""Finds rules that ban slow plans. It times all plans in some processes, and the best plans again.
+It bans the plans that cuDNN lists before the best plan, and checks which plans a process then uses.
 """
 
 import itertools
@@ -26,13 +26,13 @@ TURNS = 3  # processes that time a whole step under each set of rules
 
 LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Operations with priority. Each pair has an operation's number and the plan that it must take."""
+"""Operations with priority. Each pair has an operation's number and the plan that it must use."""
 UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
 
 
 @dataclass(kw_only=True, slots=True)
 class Operation:
-    """An operation at one shape. PyTorch tries the `plans` in this order."""
+    """An operation at one shape. PyTorch tries its `plans` from the first to the last."""
 
     name: str
     plans: list[str]
@@ -81,7 +81,7 @@ class _Search:
             for ban, rule in self._rules.items()
         }
         self.decided: dict[int, str] = {}
-        """Plan that an operation must take, by the operation's number."""
+        """Plans that some operations must use. The key is an operation's number."""
 
     def rules(self, banned: set[str]) -> tuple[Rule, ...]:
         return tuple(sorted((self._rules[ban] for ban in banned), key=str))
@@ -136,7 +136,7 @@ class _Search:
 class Frozen:
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
-    """Plan that each operation took in a process without a search."""
+    """The plan of each operation in a process that has these rules and makes no search."""
     cannot: tuple[str, ...]
     """Operations without their fastest plan, because other operations would lose more time."""
 
@@ -146,8 +146,7 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """Return the rules under which a process without a search takes the fastest possible plans.
-
+    """Return the rules under which a process without a search uses the fastest possible plans.
     `version` is cuDNN's, such as 91900. Raises SpecError if a process fails, or if processes call
     different operations.
     """
@@ -161,7 +160,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
 
-    # 2. Ban the plans ahead of the best. In a conflict, give priority to operations that lose most.
+    # 2. Ban plans listed before the best. In a conflict, operations that lose most get priority.
     choice, plans = settle(probe, operations, version)
     total = choice.ms
     conflicts = sorted(range(len(operations)), key=lambda number: -choice.lost_ms[number])
@@ -195,7 +194,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Add the plans and times in `logs`. Raises SpecError if a log has other operations."""
+    """Add plans and times from `logs`. Raises SpecError if a log does not have the `operations`."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -211,8 +210,8 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return rules that ban slow plans. No rule bans a plan that takes at most BEST times as long
-    as the fastest plan of its operation.
+    """Return rules that ban slow plans and no others. A plan is slow if it takes more than
+    BEST * the time of the fastest plan, in each of its operations.
     """
     best = {
         plan
@@ -228,7 +227,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Choose bans until a process takes the expected plans. Return the choice and the plans taken."""
+    """Choose bans until a process uses the expected plans. Return the choice and the used plans."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))

@@ -41,10 +41,10 @@ from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 
 SLOWER = 0.01  # slowdown of a step that --check lets pass, as a gate does
 HOLDS: dict[State, str] = {
-    "fine": "The kept choice holds.",
-    "worse": "The kept choice does not hold here.",
-    "cannot tell": "Cannot tell yet whether the kept choice holds (--minutes).",
-    "does not run": "A step does not run with the kept choice.",
+    "fine": "The file is still valid here.",
+    "worse": "The file is not valid here.",
+    "cannot tell": "Cannot tell yet whether the file is still valid here. Raise --minutes.",
+    "does not run": "A step does not run with the file.",
 }
 COLUMNS = ("baseline_ms", "candidate_ms", "ratio", "ratio_low", "ratio_high", "blocks")
 OF_ENVIRONMENT = ("gpu", "torch", "cuda", "cudnn", "driver")
@@ -55,7 +55,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Compare benchmark off, on and frozen (a gain gives a file to write), or check a file."""
+    """Measure a new choice, or check a file. If a new choice saves time, the answer has a file."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -70,9 +70,10 @@ def freeze(
         frozen = find_rules(probe, environment.cudnn or 0, partial(say, console))
     if not frozen.rules:
         count = counted(len(frozen.plans), "convolution operation")
-        why = f"Nothing to gain: without a search {count} take their fastest plans already."
+        why = f"Nothing to gain: with benchmark off, no rule gives {count} faster plans."
         return _nothing(options, why)
-    say(console, f"Timing benchmark off, on, frozen: at most {options.minutes:g} minutes.")
+    minutes = f"for at most {options.minutes:g} minutes"
+    say(console, f"Timing benchmark off, benchmark on and the frozen choice, {minutes}.")
     suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
     left_s, job = 60 * options.minutes, options.job
     compared = plan_step(options, suite, machine, suite_name=SUITE, left_s=left_s, job=job)
@@ -108,7 +109,7 @@ def _looked(options: FreezeOptions, errata: str | None, console: Console, place:
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
-        raise NeedsGpuError("sweep freeze needs a GPU: on a CPU cuDNN does not search")
+        raise NeedsGpuError("sweep freeze needs a GPU, since cuDNN does not run on a CPU")
     planned = plan_step(options, suite, machine, suite_name=SUITE, left_s=60 * options.minutes)
     place.call(first_calls(planned.chosen), machine, console)
     return planned
@@ -123,7 +124,7 @@ def _nothing(options: FreezeOptions, why: str) -> Answer:
 
 
 def _not_shown(kept: Kept) -> str:
-    row, text = kept.advice, f"No gain shown {kept.step}."
+    row, text = kept.advice, f"No gain is shown {kept.step}."
     if row.advice != UNDECIDED or row.blocks_needed is None:
         return text
     more = counted(row.blocks_needed, "more block")
@@ -131,7 +132,7 @@ def _not_shown(kept: Kept) -> str:
 
 
 def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenProbe) -> Answer:
-    """Check that a step takes the file's plans, and is not slower than with benchmark off."""
+    """Check that a step uses the file's plans and is not slower than a step with benchmark off."""
     file = str(options.check)
     errata, then = kept_rules(file), _frozen_in(file)
     planned = _looked(options, errata, console, place)

@@ -116,9 +116,10 @@ class Gate:
             ]
             yield "A/A", "; ".join(alone)
         if self.false_alarms is not None and self.least_found is not None:
-            alarms = f"would call {_share(self.false_alarms)} of changes without effect slower"
+            alarms = f"would report {_share(self.false_alarms)} of changes without effect as slower"
             least = _share(self.least_found) if self.least_found < 1 else "over 100%"
-            yield "This gate", f"{alarms}; finds a slowdown of {least} in four of five cases"
+            found = f"would find a slowdown of {least} in four of five cases"
+            yield "This gate", f"{alarms}, and {found}"
         if self.kernels:
             changed = [f"{k.kernel} ({k.baseline} → {k.candidate})" for k in self.kernels]
             yield "Kernels", some(changed, NAMED)

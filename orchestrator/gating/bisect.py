@@ -78,10 +78,11 @@ class Bisection:
             again = " The same command resumes." * (answer.state == "cannot tell yet")
             return f"{answer.head}: {answer.headline}{again}"
         first = self.environments[self.first]
-        which = f"{first.side.label} ({first.versions}) is the first"
+        which = f"{first.side.label} ({first.versions})"
         if undecided := self.environments[self.good + 1 : self.first]:
             names = ", ".join(environment.side.label for environment in undecided)
-            which += f", or an undecided one before it ({names}),"
+            which += f" or an undecided environment before it ({names})"
+        which += " is the first environment"
         row = answer.row
         if answer.state == "broken" or row is None or row.ratio is None:
             return f"{which} where the step does not run: {answer.headline}"
@@ -154,7 +155,6 @@ def _bisected(
     console: Console,
 ) -> Bisection:
     """Compare the newest environment with the oldest; if the newest is slower, bisect the rest.
-
     After an undecided comparison, compare the unmeasured environment that is nearest to the middle.
     Raise the threshold to half of the first slowdown, to save blocks. Smaller changes then pass.
     """

@@ -14,10 +14,10 @@ def power(
 ) -> tuple[float, float]:
     """Return the rate of false alarms, and the slowdown that four of five gates find.
 
-    `scatter` is the standard deviation of a pair's log ratio. `prior` is the standard deviation
-    that the rule adds as one degree of freedom. `quantiles` has a quantile of Student's t for each
-    look, by the look's number of pairs. A look calls head slower if mean - quantile * (standard
-    error of the mean) > log(1 + threshold).
+    `scatter` is the standard deviation of a pair's log ratio. If `prior` is given, the rule adds
+    prior**2 to the sum of squares, and 1 to the degrees of freedom. `quantiles` has a quantile of
+    Student's t for each look. The key is the number of pairs at the look. A look finds a slowdown
+    if mean - quantile * (standard error of the mean) > log(1 + threshold).
     """
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []
@@ -28,5 +28,5 @@ def power(
             squares, df = squares + prior**2, pairs
         error = np.sqrt(squares / df / pairs)
         slowdowns.append(math.log1p(threshold) + quantile * error - seen.mean(axis=1))
-    least = np.min(slowdowns, axis=0)  # from this slowdown on, a gate's look calls head slower
+    least = np.min(slowdowns, axis=0)  # the least slowdown that a look of the gate finds
     return float(np.mean(least <= 0)), math.expm1(np.quantile(least, FOUND))

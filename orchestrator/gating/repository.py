@@ -53,7 +53,7 @@ class Tree:
         return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
-        """Return the commit's files that were changed, and new files that can replace modules."""
+        """Return files changed since the checkout, and new files that can replace modules."""
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -98,9 +98,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return the names of the variables that `git` withholds. GIT_CONFIG_* is not withheld, since
-    a user may set safe.directory with it.
-    """
+    """Return the variables that `git` removes. GIT_CONFIG_* stays, as it may set safe.directory."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

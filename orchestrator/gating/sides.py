@@ -18,11 +18,11 @@ from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
 AS_PATH = ("./", "../", "/", "~")  # how a path begins
-PYTHON = "a Python is a path to bin/python, such as venv/bin/python"
-SHALLOW = "a shallow clone needs its history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
+PYTHON = "the path of a Python ends in bin/python, such as venv/bin/python"
+SHALLOW = "a shallow clone must first fetch its full history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
 NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}; --exact compares the two as typed"
 OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares the two as typed"
-UNCOMMITTED = "Uncommitted changes are not measured: name the folder (.) as HEAD to measure them."
+UNCOMMITTED = "Uncommitted changes are not measured. To measure them, type . (the folder) for HEAD."
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
 
 

@@ -32,7 +32,7 @@ def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
 
 
 def share_of(choice: GpuChoice, gpus: int) -> int:
-    """Return how many of the model's `gpus` GPUs to use. The number is at least 1."""
+    """Return how many of the `gpus` GPUs of one GPU model to use. The number is at least 1."""
     return max(1, math.floor(choice.share * gpus + ROUNDING))
 
 

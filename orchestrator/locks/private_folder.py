@@ -12,12 +12,12 @@ ADVICE = "remove it, or set TMPDIR to another folder"
 
 
 def our_temporary_folder() -> Path:
-    """Return this user's temporary folder, and make it if needed. Raises like `private_folder`."""
+    """Return this user's temporary folder, and make it if needed. Raises OrchestratorError."""
     return private_folder(temporary_path())
 
 
 def temporary_path() -> Path:
-    """Return the path of this user's temporary folder. The folder may belong to another user."""
+    """Return the path of this user's temporary folder without checking who owns the folder."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 

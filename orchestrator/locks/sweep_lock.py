@@ -1,4 +1,4 @@
-"""Locks. Only one launch at a time may run a plan into a results location, or use an accelerator.
+"""Locks. Only one launch at a time may use an accelerator or write a plan's results to a location.
 
 An accelerator's lock is the name of an abstract Linux socket. All users of a machine share such
 names. A container with its own network has different names. Linux frees the names of a process

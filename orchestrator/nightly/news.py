@@ -137,7 +137,7 @@ def _notify(webhook: Webhook, news: News) -> str:
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
     sent = _apprise(webhook.url).notify(title=title, body=body, body_format="text")
-    return "" if sent else "apprise could not send it"
+    return "" if sent else "apprise could not send the news"
 
 
 def _apprise(url: str) -> Any:

@@ -111,7 +111,7 @@ def run_night(
 def _night(night: NightRequest, environment: Mapping[str, str], console: Console) -> int:
     diary = night.diary()
     for fault in diary.unreadable(night.name):
-        warn(console, f"warning: the night continues without a file: {fault}")
+        warn(console, f"warning: the night ignores an unreadable file: {fault}")
     outcome, series = _compared(night, console)
     diary.write(outcome)
     summary = Path(environment[STEP_SUMMARY]) if environment.get(STEP_SUMMARY) else None
@@ -139,7 +139,7 @@ def _compared(night: NightRequest, console: Console) -> Compared:
 
 
 def measured_and_compared(night: NightRequest, console: Console) -> Compared:
-    """Measure the night if it has a place, then compare it. An error is a reason in the outcome."""
+    """Measure the night if `place` is set, then compare. Errors go to the outcome's `reasons`."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -167,7 +167,7 @@ def _kept_by(error: Exception) -> ExitCode | None:
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """Return whether the night's sweep is complete. If so, a second start only compares."""
+    """Return whether the night's sweep is complete. If so, a second start does not run it again."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -195,9 +195,9 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Compare the night with earlier nights. `skipped` has the reason for each model left out
-    tonight. Such a model does not count as missing. If `outcome` is given, a cluster's job found
-    it. Then it is returned unchanged, and only the series are read.
+    """Compare the night with earlier nights. `skipped` has, for each model that was left out, the
+    reason. Such a model does not count as missing. If a cluster's job has found the outcome, it is
+    given as `outcome` and returned unchanged, and only the series are read.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
@@ -289,9 +289,9 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates again and judge them. Without a place, judge them by stored fresh trials.
-    Numeric metrics are judged only if the last good software ran, too. Otherwise, the fresh trials
-    count in the night's value.
+    """Measure candidates again, and judge them by these fresh trials. If `night.place` is None,
+    judge them by fresh trials in the store. Numeric metrics are judged only if the last good
+    software ran, too. Otherwise, the fresh trials count in the night's value.
     """
     if night.place is not None:
         try:
@@ -405,7 +405,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite with a reference, log or new cache in every block if candidates need it."""
+    """Return the suite. Each block gets the reference, log or new cache that candidates need."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

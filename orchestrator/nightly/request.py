@@ -1,4 +1,4 @@
-"""NightRequest is a night to run. Diary has the files beside the results that later nights read.
+"""NightRequest is a night to run. Diary keeps these files for later nights, beside the results:
 
     nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, with a copy in its reports
     nightly/NAME/told.json                     alerts that were posted, so that each is posted once
@@ -59,7 +59,7 @@ MOST_NAMED = 10  # alerts named in a message
 MOST_CHARACTERS = 200  # of a file that cannot be read
 SENT = "told.json"
 BY_HAND = "edited"  # in place of the checksum
-AGAIN = "restore it, or compare that night again: --night DATE --no-measure"
+AGAIN = "restore the file, or compare its night again with --night DATE --no-measure"
 T = TypeVar("T")
 SentAlert: TypeAlias = tuple[str, date]  # series_id, and the first night of the finding
 DATE = TypeAdapter(date)
@@ -102,7 +102,7 @@ class Diary:
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return the faults of unreadable files: told.json, and outcomes up to this night."""
+        """Return a fault for told.json and each outcome up to this night that cannot be read."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):
@@ -124,7 +124,8 @@ class Diary:
         self._write(SENT, SENT_ALERTS.dump_json(sent, indent=1).decode())
 
     def baseline(self) -> date | None:
-        return self._read("baseline.json", DATE.validate_json, "--pin replaces, --unpin removes it")
+        otherwise = "--pin replaces the file, --unpin removes it"
+        return self._read("baseline.json", DATE.validate_json, otherwise)
 
     def pin(self, first: date) -> None:
         self._write("baseline.json", DATE.dump_json(first).decode())
@@ -133,7 +134,7 @@ class Diary:
         self.store.folder.remove(self._path("baseline.json"))
 
     def accepted(self) -> list[Acceptance]:
-        otherwise = "restore it, or remove it and --accept again"
+        otherwise = "restore the file, or remove it and --accept again"
         return self._read("accepted.json", ACCEPTED.validate_json, otherwise) or []
 
     def accept(self, new: Sequence[Acceptance]) -> None:
@@ -250,7 +251,8 @@ def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
     """Read the launch file. A mistake in the suite that the file names, or a missing `last_good`,
-    becomes the night's `fault`; a mistake in the webhook, its `webhook`. Others raise an error. If `place` is given, it replaces the file's destination.
+    becomes the night's `fault`. A mistake in the webhook becomes the night's `webhook`. Any other
+    mistake raises an error. If `place` is given, it replaces the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -352,7 +354,7 @@ def pin_baseline(options: NightOptions, first: date | None) -> str:
         last = ", ".join(nights[-5:]) or "none"
         raise SpecError(f"--pin {first}: there is no {name.sweep_id}; the last nights: {last}")
     diary.pin(first)
-    return f"Nights of {diary.launch} are compared with the month from {first} on."
+    return f"Nights of {diary.launch} are compared with the month that begins on {first}."
 
 
 def _diary(options: NightOptions) -> Diary:

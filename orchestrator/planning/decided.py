@@ -1,4 +1,4 @@
-"""Tests which cells of an until-decided sweep are decided, so that they get no further block."""
+"""Finds the decided cells of an until-decided sweep. A decided cell gets no further block."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +89,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return the standing of each cell in which both configs of a contrast ran, by cell_id."""
+    """Return standings by cell_id, for the cells in which both configs of a contrast ran."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -101,7 +101,7 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Return the ids of the cells that get no further block. There are none without looks."""
+    """Return the ids of the cells that get no further block. If there are no looks, return none."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}

@@ -34,7 +34,9 @@ class LaunchOptions:
         "./cluster.yaml; without that file, this machine.",
     ] = None
     suite: Annotated[str | None, "Bundled suite or .yaml file; overrides the launch file."] = None
-    results: Annotated[str | None, "Folder or URL. Default: the launch file's or ./results."] = None
+    results: Annotated[
+        str | None, "Folder or URL. Default: `results` in the launch file, or ./results."
+    ] = None
     only: Annotated[
         Sequence[str], "FIELD=VALUE", "Run only trials with this value; repeat to narrow further."
     ] = ()
@@ -127,7 +129,9 @@ class NightOptions:
 
     file: Annotated[Path, POSITIONAL, "Launch file."] = Path("cluster.yaml")
     suite: Annotated[str | None, "Overrides `nightly.suite` of the launch file."] = None
-    results: Annotated[str | None, "Folder or URL. Default: the launch file's or ./results."] = None
+    results: Annotated[
+        str | None, "Folder or URL. Default: `results` in the launch file, or ./results."
+    ] = None
     minutes: Annotated[
         float | None, AtLeast(0.001), "Overrides `nightly.minutes` of the launch file."
     ] = None

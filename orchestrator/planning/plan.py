@@ -37,7 +37,7 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Number of the trial's compute cache. A cache is empty when the first of its trials starts."""
+    """Index of the trial's compute cache. A cache is empty when its first trial starts."""
     repeats_block: int | None = None
     """Number of the split block that this trial repeats. None if the trial is in the plan."""
     software: str = OWN_SOFTWARE
@@ -133,13 +133,13 @@ class Plan:
         return START_S + sum_s / slots
 
     def first_look(self) -> "Plan":
-        """Return the plan up to each cell's first look or, without looks, up to LOOKS[0] blocks."""
+        """Return the first blocks of each cell: `looks[0]`, or LOOKS[0] if `looks` is empty."""
         first = (self.looks or LOOKS)[0]
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with each cell's trials up to its first look in front, cell by cell. The
-        cell with the fewest such trials comes first.
+        """Return the plan with the trials of `first_look` at the front, one cell after the other.
+        The cell with the fewest of these trials comes first.
         """
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
@@ -207,7 +207,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with a new compute cache for each two replicates: first empty, then warm."""
+    """Return the plan with one compute cache per two replicates. The first replicate fills it."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -216,13 +216,13 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return the plan with only replicates below `most`, or the whole plan if there are none."""
+    """Return a plan of the replicates below `most`, or the whole plan if none is below `most`."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return requests to call each user model, and each bundled model with `expect`, once."""
+    """Return one request for each user model, and for each bundled model that has `expect`."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell

@@ -46,7 +46,7 @@ class Planned:
     chosen: Plan
     """The trials of `whole` that `--only` selects."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Reasons why models or executions were omitted, by their names. See `may_skip`."""
+    """Reason for each omitted model or execution. The key is its name. See `may_skip`."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:

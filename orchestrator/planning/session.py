@@ -82,7 +82,7 @@ class Session:
     """Number of blocks of the whole sweep's plan. If there are looks, fewer blocks may run."""
     shard: Shard | None = None
     retries: dict[str, int]
-    """Number of the retry of each failed trial that runs again. The key is its trial_id."""
+    """Which retry each failed trial now makes, counted from 1. The key is a trial_id."""
     scratch: Path
     """Folder on each node for compute caches; it stays until the sweep is finished."""
     folder: Path

@@ -80,7 +80,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What a night measures, and what it compares with."""
 
     suite: str = "nightly"
-    """The suite that a night runs: bundled, or a .yaml file."""
+    """The suite that a night runs: the name of a bundled suite, or a .yaml file."""
     minutes: PositiveFloat = 60.0
     """Time limit in minutes: no new block starts after it."""
     wait_minutes: NonNegativeFloat = 30.0
@@ -93,7 +93,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     webhook: WebhookKeys | None = None
     """Where the outcome of a night is posted."""
     report_url: str | None = None
-    """URL of the folder of the reports; a night's message links DATE/night.html below it."""
+    """URL of the reports' folder. A night's message links to DATE/night.html in this folder."""
 
     @model_validator(mode="after")
     def _link_without_key(self) -> "NightlyKeys":
@@ -111,7 +111,7 @@ class SweepSpec(BaseModel):
     suite: str | None = None
     """A bundled suite or a .yaml file. Default: `quick`, if there are no `cells` either."""
     cells: list[CellAxes] | None = Field(default=None, min_length=1)
-    """Cells to time instead of a suite's."""
+    """The cells that the sweep times, in place of the cells of a suite."""
     problems: dict[str, ProblemSpec] = {}
     """Convolutions of your own that `cells` can name."""
     configs: list[Config] | None = Field(default=None, min_length=1)
@@ -294,7 +294,7 @@ class NightName:
 
 
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
-    """Return the nights' name: the first of `nightly.name`, `cluster_name` and the file's name."""
+    """Return the nights' name: `nightly.name`, else `cluster_name`, else the file's name."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
 
@@ -304,6 +304,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """Return whether a sweep measures a night of `launch` or confirms its alerts."""
+    """Return whether a sweep measures a night of `launch`, or confirms alerts of such a night."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

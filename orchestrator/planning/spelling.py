@@ -20,9 +20,8 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""Functions that list values for shell completion, as import paths. The key is a field's name."""
+"""Import paths of functions that list values for shell completion. The key is a field's name."""
 POSITIONAL = object()
-"""Mark of a field that is a positional argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,6 @@ class AtLeast:
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
     """Return the Typer option or argument that a type hint describes, else None.
-
     Such a hint is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
     """
     marks = getattr(hint, "__metadata__", ())

@@ -128,7 +128,7 @@ def _session(
 
 
 def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Return whether trials, repeats of split blocks or undecided cells' blocks are left to run."""
+    """Return whether the sweep lacks trials, blocks for a decision, or repeats of split blocks."""
     if plan.looks:
         return not (state.finished or is_over(store, state.sweep_id, plan, deciding_in(plan)))
     return not state.finished or any(split.waits for split in state.blocks.split)
@@ -138,9 +138,9 @@ def differs(state: SweepState, planned: Planned) -> str | None:
     """Return a text if the sweep ran on other hardware or with other software, else None."""
     here = planned.machine.environment
     if here.env_hash not in state.env_hashes:
-        return "it ran on other hardware"
+        return "that sweep ran on other hardware than this launch"
     own = {software_hash for software, software_hash in state.softwares if not software}
     has_codes = any(config.code is not None for config in planned.chosen.configs())
     if own and here.software_hash not in own and not has_codes:  # a bisect's id hashes softwares
-        return "it ran with other software"
+        return "that sweep ran with other software than this launch"
     return None

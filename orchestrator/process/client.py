@@ -1,4 +1,4 @@
-"""The client of a fork server. It starts and ends the server, and gives processes the baton."""
+"""The client of a fork server. It starts and ends the server, and lets processes work in turns."""
 
 import os
 import secrets
@@ -46,7 +46,7 @@ SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs tak
 class ForkServer(AbstractContextManager["ForkServer"]):
     """A server process that runs each job in a fresh process.
 
-    The server ends when its input closes, and so no later than the process that started it.
+    The server ends when its input closes, at the latest when the process that started it ends.
     """
 
     def __init__(
@@ -60,11 +60,13 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         variables: Mapping[str, str] | None = None,
         early: "Early | None" = None,
     ) -> None:
-        """`python`: the interpreter of another environment that has torch and cudnn-sweep. `survey_only`:
-        skip slow imports that only measuring needs. `preload`: modules to import once for all jobs.
-        `gpu_uuids`: the GPUs that jobs see; empty: those that this process sees. `early`: a server
-        that has begun with the other arguments; if it has ended or has a client, another one starts.
-        If the server does not start, raises PythonError with `python`, else ServerError.
+        """Start a server. If that fails, raises PythonError with `python`, ServerError without it.
+
+        `python`: the interpreter of another environment that has torch and cudnn-sweep.
+        `survey_only`: skip slow imports that only measuring needs. `preload`: modules to import
+        once for all jobs. `gpu_uuids`: the GPUs that jobs see; if empty, the GPUs of this process.
+        `early`: a server that was started before, with the same arguments. If it has ended or has a
+        client, another server is started.
         """
         self._name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
@@ -79,8 +81,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             raise kind(f"{self._name} {fault}")
 
     def _fault_of(self, process: "subprocess.Popen[bytes] | _Taken") -> str | None:
-        """Attach to a server's process and wait for its greeting. If it fails, end the process and
-        return the reason."""
+        """Attach to a server's process and wait for its greeting. If the server has a fault, end it
+        and return the fault."""
         assert process.stdin is not None and process.stdout is not None
         self._process, self._requests, self._replies = process, process.stdin, process.stdout
         self._unread = b""
@@ -99,19 +101,19 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             try:
                 code = self._process.wait(ENDING_S)  # its output may close before it ends
             except subprocess.TimeoutExpired:
-                return f"does not begin within {GREETING_S:g} s"
-            return f"ended at its start, exit code {code}; its error is above"
+                return f"sent no greeting within {GREETING_S:g} s"
+            return f"ended before its greeting, exit code {code}; its error is above"
         try:
             greeting = protocol.GREETING.validate_json(line)
         except ValidationError:
             return (
-                f"begins with {line[:80]!r}: its version of cudnn-sweep differs too much from this one; "
-                "install a closer version there"
+                f"sent {line[:80]!r} as greeting: its environment needs a version of cudnn-sweep "
+                f"closer to {our_version()}"
             )
         if greeting.protocol != protocol.VERSION:
             return (
                 f"speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), allowed is "
-                f"{protocol.VERSION}, that of cudnn-sweep {our_version()}: install a closer version there"
+                f"{protocol.VERSION}: its environment needs a version closer to {our_version()}"
             )
         return None
 
@@ -164,8 +166,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             try:
                 message = kind.validate_json(rest)
             except ValidationError as error:
-                reason = f"sent a message that this process cannot read: {error}"
-                raise ServerError(f"{self._name} {reason}") from error
+                sent = f"{self._name} sent a message that this process cannot read"
+                raise ServerError(f"{sent}: {error}") from error
             self._heard[sender].append(message)
         message = self._heard[number].popleft()
         if isinstance(message, Outcome):
@@ -210,10 +212,10 @@ class Early:
 def early_server(
     folder: Path, preload: Sequence[str], gpu_uuids: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[Early]:
-    """Start a fork server that imports before its client exists, in another process. Yield its address.
+    """Start a fork server that imports modules before its client process exists. Yield its address.
 
     It listens on a socket of Linux's abstract names, which leaves no file. It serves the first
-    client, and ends with that client or, before one connects, with this `with`. Raises OSError.
+    client and ends with that client, at the latest with the `with` block. Raises OSError.
     """
     name = f"\0sweep-{secrets.token_hex(16)}"
     with socket.socket(socket.AF_UNIX) as listener:
@@ -236,7 +238,7 @@ def early_server(
 
 
 class _Taken:
-    """An early server's process, with what ForkServer uses of Popen."""
+    """An early server's process. It has the members of Popen that ForkServer uses."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
@@ -331,11 +333,10 @@ def _fault_of(outcome: Outcome) -> type[SpecError]:
 
 
 def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[tuple[str, bool]]:
-    """Call each trial's model. Yield its step time as a text, if it was measured, or a warning if it
-    lacks time or memory.
+    """Call each trial's model. Yield texts, each with a flag that is true for a warning.
 
-    The flag is true for a warning. Raises ModelError if a model fails, SpecError for a mistake in
-    the request.
+    A text reports a step's measured time, or warns that a call ran out of time or memory. Raises
+    ModelError if a model fails, SpecError for a mistake in the request.
     """
     for trial in trials:
         outcome = server.run(Request(job=protocol.CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
@@ -346,7 +347,7 @@ def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[
             raise _fault_of(outcome)(f"{at}: {outcome.message}")
         elif outcome.reply and outcome.reply.step_ms:
             yield (
-                f"{at} runs: about {milliseconds(outcome.reply.step_ms)} a step at first sight.",
+                f"{at} runs. A first rough timing: {milliseconds(outcome.reply.step_ms)} per step.",
                 False,
             )
 

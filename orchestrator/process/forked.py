@@ -228,7 +228,7 @@ class Forked:
         )
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line. If user code wrote the line, return None and have the process killed."""
+        """Parse a line. If user code wrote the line, return None; the server kills the process."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -427,7 +427,7 @@ def _hint(job: object, error: BaseException) -> str:
         is_of_rule = isinstance(rule, SpatialRegime) and rule.multiple <= 1
         if is_of_rule and does_not_fit(error, cell.input_shape):
             return (
-                f"{TRY}`multiple: 32`: regime {rule.name} makes sizes that the network may not take"
+                f"{TRY}`multiple: 32`: some sizes of regime {rule.name} seem not to fit the network"
             )
     except Exception:  # noqa: BLE001  # the user's regime fails: `error` comes from it
         return ""

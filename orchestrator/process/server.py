@@ -66,9 +66,8 @@ def main() -> None:
 
 
 def _client_of(listener: socket.socket) -> int:
-    """Wait for a client of this user, make its connection standard input, and return the connection.
-    End this process if the process that started it closes standard input first.
-    """
+    """Wait for a client of this user. Make the client's connection standard input, and return the
+    connection. If standard input closes before a client comes, end this process."""
     while True:
         if REQUESTS in select.select([listener.fileno(), REQUESTS], (), ())[0]:
             sys.exit()
@@ -175,9 +174,9 @@ def _preload(modules: Sequence[str]) -> None:
 def _check_fork(imported: str) -> None:
     """Exit if `imported` started a thread or touched CUDA: neither survives a fork."""
     if (count := len(os.listdir("/proc/self/task"))) != 1:
-        sys.exit(f"sweep: {imported}: has {count} threads after importing; a fork copies only one")
+        sys.exit(f"sweep: {imported}: the import leaves {count} threads; a fork copies only one")
     if torch.cuda.is_initialized():
-        sys.exit(f"sweep: {imported}: has touched CUDA while importing")
+        sys.exit(f"sweep: {imported}: the import has touched CUDA")
 
 
 def _write(replies: int, data: bytes) -> None:

@@ -107,7 +107,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """Return the outcome's status and message, or an error if cuDNN ran a plan that errata ban."""
+    """Return the outcome's status and message, or an error if cuDNN ran a plan banned by errata."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return (
         ("error", f"errata: cuDNN ran {'; '.join(ran)}")

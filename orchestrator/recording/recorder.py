@@ -47,7 +47,7 @@ class Progress:
     held: int = 0
     """Number of records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
-    """Number of held records that were saved in another folder, by folder."""
+    """Number of held records saved elsewhere, for each folder that took some."""
     reasons: list[str] = field(default_factory=list)
     """Reasons for which workers lost trials, each once."""
     given_up: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Progress:
     hopeless: dict[str, str] = field(default_factory=dict)
     """Error message of each cell that was given up, by cell_id."""
     standings: str | None = None
-    """Text on the number of decided cells. None if the sweep does not run until decided."""
+    """Text on the number of decided cells. None before the first look, or without looks."""
     stopped: str | None = None
     """Why no new trial starts."""
 
@@ -116,9 +116,7 @@ class Hopeless:
 
 
 def configs_to_fail(session: Session) -> int:
-    """Return how many configs must fail before a cell is given up: all of the plan's configs, and
-    at least two if the session compares configs.
-    """
+    """Return how many configs must fail before a cell is given up."""
     return max(len(session.plan.configs()), 2 if session.contrasts else 1)
 
 
@@ -166,7 +164,7 @@ class Recorder:
         return self._attempts[trial_id]
 
     async def record(self, record: RunRecord) -> bool:
-        """Store a record. On a failure, hold it for `finish`, stop new trials and return False."""
+        """Store a record. If that fails, hold the record, stop new trials and return False."""
         self._progress.slots.pop(record.slot, None)
         if record.trial_id in self._recorded:
             self._progress.repeated += 1  # the first counts

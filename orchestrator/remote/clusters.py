@@ -83,7 +83,7 @@ class Cluster:
         return ExitCode.FINE
 
     def _show_start(self, console: Console) -> None:
-        """Print how a launch would bring the cluster up. Print nothing if it must be up already."""
+        """Print how a launch would bring the cluster up, or nothing if a launch does not do so."""
 
     def _size(self) -> str:
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
@@ -199,10 +199,10 @@ class RunningCluster(Cluster):
             job = self._send(jobs, sent)
         say(console, f"Job {job.job_id}")
         if not Location(job.results).is_url:
-            there = f"~/{HEAD_FOLDER}/{job.results} on the head and are lost with its disk"
             say(
                 console,
-                f"Results are in {there}. While you follow, they are copied to {job.results}.",
+                f"Results are in ~/{HEAD_FOLDER}/{job.results} on the head, and are lost with the "
+                f"head's disk. While you follow, they are copied to {job.results}.",
             )
         try:
             if not request.options.detach:
@@ -291,9 +291,9 @@ class BroughtUpCluster(RunningCluster):
         say(console, "The cluster asks for no token, so it is taken down.")
         launcher.take_down(path)
         raise ClusterError(
-            f"the cluster {self.known.name} came up, answered without a token and was taken down: anybody "
-            "who reaches its dashboard could run code there (CVE-2023-48022). Its start commands drop the "
-            "variables RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both (`sudo -E`)"
+            f"the cluster {self.known.name} came up, answered without a token and was taken down, because anybody "
+            "who reaches its dashboard could run code there (CVE-2023-48022). The start commands drop the variables "
+            "RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both variables (`sudo -E`)"
         )
 
     def _is_open(self, timeout_s: float = launcher.TUNNEL_S) -> bool:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from cudnn_sweep.analysis.engine.formats import json_value
 from cudnn_sweep.analysis.results.verdicts import BreakEven, RaceState, Verdict
+from cudnn_sweep.analysis.words import counted
 from cudnn_sweep.cluster.launch_file import INSIDE, LaunchFile, no_launch_file, read_launch_file
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
@@ -41,7 +42,7 @@ class Destination(Protocol):
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night and `keep` its outcome, or return the place where the caller must do so."""
+        """Run the night and pass its outcome to `keep`, or return a Place for the caller's run."""
 
 
 File = LaunchFile[SweepSpec]
@@ -115,15 +116,15 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """If there is no GPU, print what the run still shows, and whether it has fewer blocks."""
+    """If there is no GPU, print what a run can show, and the number of blocks if it is reduced."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
     few, usual = (most_replicates(s.replicates) for s in (suite.on("cpu"), suite))
     text = "No GPU here, so cuDNN's flags have no effect: this only shows what a sweep does"
     if suite.needs_cuda:
-        text = "No GPU here, which the suite needs: this is its plan for a machine of one slot"
-    more = f", in {few} blocks per cell instead of {usual}" if few < usual else ""
+        text = "No GPU here, but the suite needs one: this is the plan for a machine of one slot"
+    more = f", in {counted(few, 'block')} per cell instead of {usual}" if few < usual else ""
     say(console, f"{text}{more}.")
 
 

@@ -2,7 +2,7 @@
 
 The driver is a Ray job on the cluster's head. If `sweep launch` itself runs on a node, the driver
 is a child of that process instead. The driver starts in a folder with the request and the user's
-own files. It prints events for the commands that follow it, and lines for people.
+own files. It prints events, which the user's command reads, and lines for people.
 """
 
 import logging
@@ -65,13 +65,13 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A cluster's nodes as a Place. It prints Events for the commands that follow the job."""
+    """A Place on a cluster's nodes. Its methods print Events, which the user's command reads."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
         self._choice = choice
         self._sweeps: dict[str, SweepStatus] = {}
-        """Statuses by launch_id: of the sweep and, in a night, of its fresh trials."""
+        """Status by launch_id. In a night, the sweep and the fresh trials are two launches."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         """Return the survey of the first node, as all are alike. Raises SpecError for a suite with several ranks."""
@@ -185,7 +185,8 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the requested model's fit nodes. Raises SpecError if none or several models match."""
+    """Return the usable nodes with the requested GPU model. Raises SpecError if there are none, or if
+    several models match."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)

@@ -48,7 +48,7 @@ class Follower:
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
         self._kept: dict[str, dict[str, bool]] = {}
-        """For each stored attempt of a sweep, whether it ends a launch; by sweep_id and attempt_id."""
+        """Whether a stored attempt ends a launch, by sweep_id and then by attempt_id."""
         self.new: set[str] = set()
         """Ids of the attempts that were copied."""
         self._progress = Progress()
@@ -99,7 +99,8 @@ class Follower:
             self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Return the job's last event. Raises SpecError if it is an error, UnfinishedError if there is none."""
+        """Return the job's last event. Raises SpecError if the event reports an error. Raises
+        UnfinishedError with the text `ended_as` if there is no last event."""
         if self.ended is None:
             raise UnfinishedError(ended_as)
         if self.ended.reason is not None:
@@ -197,7 +198,8 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Count the job's records and `ends_launch` rows missing here, 0 if results are a URL."""
+    """Return how many records of the job the results here lack, or 0 if the results are at a URL.
+    If a launch lacks only the `ends_launch` mark, count one record for it."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0

@@ -203,7 +203,7 @@ def take_own_code(request: SweepRequest, work: Path) -> None:
 def _take_file(place: str, work: Path) -> None:
     source = Path(place)
     if source.is_absolute() or ".." in source.parts:
-        raise SpecError(f"{place}: on a cluster a file must lie in this folder or below it")
+        raise SpecError(f"{place}: on a cluster, a file must lie in the current folder or below it")
     if not source.is_file():
         raise SpecError(f"{place}: there is no such file")
     (work / source).parent.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy records of unfinished sweeps and earlier nights, as the head may have lost them."""
+    """Copy the records of unfinished sweeps and of earlier nights. The head may have lost them."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

@@ -111,9 +111,8 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """Remove old caches, and survey this node in a child process. Ray keeps this process, so it
-    must not import torch.
-    """
+    """Remove old caches, and survey this node in a child process. This process itself must not
+    import torch, because Ray keeps the process."""
     folder = our_temporary_folder()
     remove_old_caches(folder / "scratch")
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
@@ -130,7 +129,7 @@ def remove_old_caches(folder: Path) -> None:
 
 def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator[str]:
     if needs_cuda and report.machine.environment.device != "cuda":
-        why = report.machine.no_cuda or f"torch {report.machine.environment.torch} finds none"
+        why = report.machine.no_cuda or f"torch {report.machine.environment.torch} finds no CUDA"
         yield f"{NO_CUDA}: {why}"
     if len(set(report.machine.gpus)) > 1:
         yield f"GPUs of several models: {', '.join(sorted(set(report.machine.gpus)))}"
@@ -145,7 +144,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """Return `python`'s environment. Raises SpecError if a node fails or the software differs."""
+    """Return `python`'s environment. Raises SpecError if a node fails or differs in software."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):
@@ -159,12 +158,12 @@ def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """Keep each model's largest group of equal nodes. Return the other nodes as unfit."""
+    """For each GPU model, keep the largest group of equal nodes. Return other nodes as unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
-    reason = "its hardware or software is not that of the other nodes with"
+    reason = "its hardware or software differs from that of the largest group with its GPU model"
     odd = [node for node in fit if _hashes(node) != common[node.model]]
-    unfit += [(node.address, f"{reason} {node.model}") for node in odd]
+    unfit += [(node.address, f"{reason}, {node.model}") for node in odd]
     return [node for node in fit if node not in odd], unfit
 
 

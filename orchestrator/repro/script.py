@@ -30,7 +30,7 @@ class Reproduced:
     address: str | None
     """Address of the report. None for a trial."""
     sides: Mapping[str, CaseSide]
-    """The convolutions to time, by the text of their settings."""
+    """Convolutions that the script times. The key is the text of a convolution's settings."""
 
 
 def of_case(case: FieldCase) -> Reproduced:
@@ -115,7 +115,7 @@ def script(case: Reproduced) -> str:
     (direction,) = {side.direction for side in case.sides.values()}
     lines = [
         f"# {one_line(case.title)}",
-        f"# {case.address or 'A trial of cudnn-sweep.'} Prints: setting, process, ms a step (CUDA events, median), device.",
+        f"# {case.address or 'A trial of cudnn-sweep.'} Prints: setting, process, ms per step (CUDA events, median), device.",
         "import concurrent.futures, itertools, multiprocessing, os, statistics, timeit, torch",
         *_assigned("CELL", first),
         *_assigned("SETTINGS", changes),

@@ -55,7 +55,7 @@ class Place(Protocol):
     """Where a sweep's trials run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the place. With `needs_cuda` but no GPU, import no workload. Raises SpecError."""
+        """Survey the place. Import no workload if a GPU is needed but missing. Raises SpecError."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
         """Call each trial's model once, after `look`. Raises SpecError or ModelError on a fault."""
@@ -192,7 +192,7 @@ class OpenSweep:
         )
 
     def run_rounds(self, run: RunSession, budget_s: float | None) -> Progress:
-        """Run the session's plan, then repeat split blocks, at most MOST_REPEATS times."""
+        """Run the plan. Then repeat blocks that were split, at most MOST_REPEATS times."""
         ends = math.inf if budget_s is None else monotonic() + budget_s
         progress = Progress()
         plan = self.session.plan if self.session.plan.trials else self.repeats()
@@ -202,7 +202,7 @@ class OpenSweep:
                 break
             part = replace(self.session, plan=plan)
             if repeated := {trial.repeats_block for trial in plan.trials} - {None}:
-                reason = f"split blocks that are repeated as a whole: {len(repeated)}"
+                reason = f"complete repeats of blocks that were split: {len(repeated)}"
                 self.place.announce(part, reason, self.console)
             for alike in part.by_ranks():
                 left_s = ends - monotonic()
@@ -260,13 +260,13 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
         return session
     share = left_s / first.estimated_s(max(1, gpus), gpu=gpus > 0)
     reached = min(int(cells * share), cells)
-    left = f"The {two_digits(left_s / 60)} minutes left"
-    say(console, f"{left} are probably enough for a first verdict in {reached} of {cells} cells.")
+    enough = f"The {two_digits(left_s / 60)} minutes left are probably enough for a first verdict"
+    say(console, f"{enough} in {reached} of {cells} cells.")
     return replace(session, cell_by_cell=reached < cells)
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the seconds left for blocks, after END_S and the time spent. None means no limit."""
+    """Return the budget in seconds, minus END_S and the time spent. None means no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0

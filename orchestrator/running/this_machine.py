@@ -1,4 +1,4 @@
-"""This machine as a place. It starts a local Ray with a slot for each GPU, or one for the CPU."""
+"""Runs sweeps on this machine. A local Ray has one slot for each GPU, or one slot for the CPU."""
 
 import math
 import os
@@ -57,9 +57,9 @@ class ThisMachine:
         self._wait_s = wait_s
         self._plans_only = plans_only
         self._server: ForkServer | None = None
-        """Fork server that made the last survey, until it has called the models."""
+        """Fork server that made the last survey. None once `call` has used the server."""
         self._next: Session | None = None
-        """Session that was announced for the next `opened`."""
+        """Session that was announced last. The next call of `opened` uses it."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
@@ -67,7 +67,7 @@ class ThisMachine:
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
         """Return this machine once a device is free of sweeps. Does not import torch.
 
-        If sweeps hold all devices and `waits` is false, raise SweepBusyError with a holder.
+        If sweeps hold all devices and `waits` is false, raise SweepBusyError, which names a sweep.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -76,7 +76,7 @@ class ThisMachine:
         return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the machine in a child process: this process imports no workload and uses no GPU."""
+        """Survey the machine in a child process. The caller imports no workload and uses no GPU."""
         refuses = suite.needs_cuda and not self._plans_only
         machine = self._survey(suite, needs_cuda=needs_cuda or refuses)
         if refuses and machine.environment.device != "cuda":
@@ -210,9 +210,8 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return which sweep holds a GPU if sweeps hold all visible GPUs. Return None if a GPU is free.
-    If no GPU is visible, check the CPU instead, but return None if a GPU is needed or the machine
-    has ROCm.
+    """Return None if a visible GPU is free of sweeps, else a text that names a sweep. If no GPU is
+    visible, check the CPU. In that case, return None if a GPU is needed or the machine has ROCm.
     """
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
@@ -224,11 +223,11 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Hold the GPUs while the `with` block runs, or the CPU if there is no GPU. Raises
+    """Lock the GPUs, or the CPU if there is no GPU, while the `with` block runs. Raises
     SweepBusyError if a sweep still holds a device after `wait_s`.
 
-    If `wait_s` is finite, also wait until no other process works on the GPUs. After `wait_s` the
-    block runs all the same, and its trials are marked.
+    If `wait_s` is finite, also wait until no other process works on the GPUs. If such
+    processes remain after `wait_s`, the `with` block runs nevertheless, and its trials are marked.
     """
     began = time.monotonic()
     with ExitStack() as held:

@@ -328,8 +328,8 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a cuDNN plan because other processes held memory. If
-    so, some logged workspace fits into the free memory of one process, but not of another.
+    """Return whether a search may have dropped a cuDNN plan because other processes held memory.
+    The sign is a logged workspace that fits into one process's free memory, but not another's.
     """
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]

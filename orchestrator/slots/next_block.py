@@ -27,12 +27,12 @@ class _Cell:
 
 
 class BlockQueue:
-    """Hands out a plan's blocks. In a plan with looks, an undecided cell gets the blocks up to its next look.
+    """Hands out a plan's blocks. In a plan with looks, open cells get blocks up to their next look.
 
-    Records are read only when no block is left to hand out. So cells are judged together, and the
-    order of blocks depends on the plan and the records alone. Undecided cells with fewer looks come
-    first, so that a resumed sweep also judges cells together. A block for a warm cache waits until
-    another block has filled the cache.
+    Records are read only when no block is left to hand out. Therefore, cells are judged together,
+    and the order of blocks depends on the plan and the records alone. Open cells with fewer looks
+    get blocks first. So in a resumed sweep they catch up, and all open cells are judged together.
+    A block for a warm cache waits until another block has filled the cache.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BlockQueue:
         self._ask = ask
         self._retries = session.retries.keys()
         self._owed = session.job.blocks_owed if session.job else 0
-        """Number of a cell's first blocks that run even if time is up."""
+        """Number of blocks, counted from the start of each cell, that run even if time is up."""
         self._cells: dict[str, _Cell] = {}
         # First trial of each block, by block number: blocks that may run next, and running blocks.
         self._ready: OrderedDict[int, Trial] = OrderedDict()

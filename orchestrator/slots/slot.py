@@ -66,7 +66,7 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers whose processes a block compared: they start anew before the next comparison."""
+        """Servers whose processes a block compared. The next comparison restarts these servers."""
         self._ran_last = OWN
 
     @classmethod
@@ -148,7 +148,7 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Run a trial's logging process, if any. Return the record. Pass `how` to Attempt."""
+        """Run the logging process if any. Return the trial's record. `how`: fields of Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
@@ -245,7 +245,7 @@ def _server(
 
 
 def _open(session: Session, key: Server, *, survey_only: bool, early: Early | None) -> DeviceServer:
-    """Start a fork server, survey its environment, and pin the server to the cores of its GPUs."""
+    """Start a fork server, survey its environment, and pin the server to its GPUs' CPU cores."""
     server = _server(session, key, survey_only=survey_only, early=early)
     ranks = max((trial.cell.rank_count for trial in session.plan.trials), default=1)
     wanted = {trial.cell.gpu for trial in session.plan.trials}

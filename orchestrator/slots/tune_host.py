@@ -140,7 +140,7 @@ class BlockRunner(tune.Trainable):
             self._slot.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Save nothing. Without this method Tune ends each trial with an error."""
+        """Save nothing. If this method were missing, Tune would end each trial with an error."""
 
 
 class BlockSearcher(Searcher):
@@ -185,8 +185,8 @@ class BlockSearcher(Searcher):
 
 
 class ActorsKept(FIFOScheduler):
-    """Starts trials in FIFO order. Each trial keeps its actor. Tune's own order would give a
-    waiting trial an old actor and end the trial's new actor, so a lost slot would never return.
+    """Starts trials in FIFO order. A waiting trial keeps the new actor that starts for it. Tune's
+    own order would give it an old actor and end the new one, so a lost slot would never return.
     """
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
@@ -195,7 +195,7 @@ class ActorsKept(FIFOScheduler):
     def on_trial_complete(
         self, tune_controller: object, trial: TuneTrial, result: dict[str, Any]
     ) -> None:
-        """Drop Tune's statistics of the results (19 KB a block), which nobody reads."""
+        """Drop Tune's statistics of the results. They take 19 KB per block, and are not read."""
         trial.run_metadata.metric_analysis.clear()
         trial.run_metadata.metric_n_steps.clear()
 

@@ -79,14 +79,14 @@ OF_WAYS: tuple[Figure, ...] = (
     ("error (float64)", "l2_error", number),
 )
 OF_RANKS: tuple[Figure, ...] = (
-    ("all choose the same kernels", "rank_agreement", percent),
-    ("compute the same bits", "rank_bits_agreement", percent),
-    ("a step waits for the slowest", "straggler_cost", lambda share: percent(share, 1)),
+    ("all ranks choose the same kernels", "rank_agreement", percent),
+    ("all ranks compute the same bits", "rank_bits_agreement", percent),
+    ("time lost to the slowest rank", "straggler_cost", lambda share: percent(share, 1)),
     ("steps that wait for a search", "search_stalls", lambda steps: number(round(steps))),
-    ("measured: all chose the same", "seen_rank_agreement", percent),
+    ("measured: the same kernels", "seen_rank_agreement", percent),
     ("measured: the same bits", "seen_bits_agreement", percent),
-    ("measured: the slowest waited for", "seen_straggler_cost", lambda share: percent(share, 1)),
-    ("measured: NCCL, a step", "seen_wait_ms", milliseconds),
+    ("measured: lost to the slowest rank", "seen_straggler_cost", lambda share: percent(share, 1)),
+    ("measured: NCCL time per step", "seen_wait_ms", milliseconds),
     ("trials behind this", "processes", number),
 )
 WAYS = ("off", "on", "frozen")
@@ -99,19 +99,19 @@ HEADLINES = {
     "on": "Turn benchmark on.",
     "off": "Leave benchmark off.",
     NO_DIFFERENCE: "It makes no difference: leave benchmark as it is.",
-    DOES_NOT_FIT: "Leave benchmark off: with it the memory does not suffice.",
-    FAILS: "Leave benchmark off: with it processes fail.",
+    DOES_NOT_FIT: "Leave benchmark off. The memory does not suffice with benchmark on.",
+    FAILS: "Leave benchmark off. Processes fail with benchmark on.",
     UNDECIDED: "Undecided: leave benchmark off until more is measured.",
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """An errata file that keeps a kernel choice, compared with `benchmark` off and no file."""
+    """An errata file that keeps a kernel choice, and results of steps with and without the file."""
 
     file: str
     advice: Advice
-    """Advice for the requested start: use the file, or no errata. `benchmark` is off either way."""
+    """Advice on the use of the file, for the start in `--state`. `benchmark` is off either way."""
     measured: Freeze
     cannot: Sequence[str] = ()
     """Operations that cannot keep their fastest cuDNN plan."""
@@ -146,9 +146,9 @@ class Answered:
     options: AdviseOptions
     sweep_id: str
     advice: Advice | None = None
-    """Advice for the requested start. None if the store compares no configs of this step."""
+    """Advice for the start in `--state`. None if the store compares no configs of this step."""
     other: Advice | None = None
-    """Advice for the other start: warm instead of container, or the reverse."""
+    """Advice for the value that `--state` does not have: `container` or `warm`."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
     kept: Kept | None = None
@@ -157,6 +157,7 @@ class Answered:
     """Status and message of each trial that failed."""
     warnings: Sequence[WarningName] = ()
     ways: ClassVar[tuple[str, str]] = ("off", "on")
+    long_ways: ClassVar[tuple[str, str]] = ("benchmark off", "benchmark on")
 
     @classmethod
     def of(
@@ -224,18 +225,18 @@ class Answered:
             return "Undecided: this step was not measured on a GPU."
         file = os.path.basename(kept.file) if kept else ""
         if self.keeps:
-            return f"Keep the choice: leave benchmark off, with {file}."
+            return f"Keep the choice of the search: leave benchmark off and use {file}."
         if advice.advice == UNDECIDED:
             text = HEADLINES[UNDECIDED]
             if kept and kept.advice.advice == UNDECIDED:
                 advice = kept.advice
-                so_far = f"{ratio(advice.step_ratio)} of the time with benchmark off"
-                text = f"Undecided. So far a step with {file} takes {so_far}."
+                so_far = f"{ratio(advice.step_ratio)} of the time of a step with benchmark off"
+                text = f"Undecided. So far, a step with {file} takes {so_far}."
             return f"{text} {minutes_needed(advice.minutes_needed)}".rstrip()
         if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
             return "It does not fit, with benchmark on or off."
         if advice.advice == FAILS and advice.setting == "on":
-            return "Turn benchmark on: without it processes fail."
+            return "Turn benchmark on. Processes fail with benchmark off."
         return HEADLINES[advice.advice]
 
     def facts(self) -> Iterator[tuple[str, str]]:
@@ -251,17 +252,19 @@ class Answered:
         yield from self.facts_of(self.advice)
         for place, kernel in enumerate(self.kernels[:KERNELS_SHOWN]):
             name = kernel.kernel[:NAME_SHOWN] + "..." * (len(kernel.kernel) > NAME_SHOWN)
-            times = f"{kernel.baseline} times per step with off, {kernel.candidate} with on"
-            yield "" if place else "Kernels", f"{kernel.operation}: {name} {times}"
+            name += f" runs {kernel.baseline} times per step with benchmark off"
+            times = f"{kernel.candidate} times with benchmark on"
+            yield "" if place else "Kernels", f"{kernel.operation}: {name}, {times}"
         if more := self.kernels[KERNELS_SHOWN:]:
             yield "", f"further kernels that differ: {len(more)}"
 
     def facts_of(self, advice: Advice) -> Iterator[tuple[str, str]]:
-        (off, on), start = self.ways, STARTS[advice.start]
+        on, start = self.ways[1], STARTS[advice.start]
         yield "Because", f"{advice.why}{'; the loop is CPU-bound' * bool(advice.launch_bound)}"
         if advice.sure is not None and advice.ratio is not None:
-            faster = f"{percent(min(advice.sure, 0.999), 1)} that {on if advice.ratio < 1 else off} is faster"
-            blocks = f"{counted(advice.blocks, 'block')} with one process of each"
+            faster = f"{self.long_ways[advice.ratio < 1]} is faster"
+            faster = f"{percent(min(advice.sure, 0.999), 1)} sure that {faster}"
+            blocks = f"{counted(advice.blocks, 'block')} with one process of each config"
             yield "How sure", f"{faster}, from {blocks}, {advice.start_blocks} of them {start}"
         if tensors := list(advice.candidate_varies_in or ()):
             yield "Results", f"with {on}, processes differ in {some(tensors, TENSORS_SHOWN)}"
@@ -352,7 +355,6 @@ def three_ways(kept: Kept) -> Section:
 
 
 def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow]) -> Section:
-
     def lines() -> Iterator[Sequence[str]]:
         for name, column, text in figures:
             values = [getattr(row, column) for row in rows.values()]
@@ -369,7 +371,7 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     text = f"{counted(measured.rules, 'rule')}, {kept.step}"
     if measured.kept is not None:
         ends = interval(measured.kept_low, measured.kept_high, percent)
-        text += f"; it keeps {percent(measured.kept)}{ends} of the gain with on"
+        text += f"; the choice keeps {percent(measured.kept)}{ends} of the gain of benchmark on"
         text += " in device time, as the loop is CPU-bound" if measured.kept_by == "device" else ""
     yield "Frozen", text
     if kept.cannot:
@@ -381,7 +383,7 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
             f"the fastest plan of {some(list(kept.cannot), NAMED)} ({of}, {order}): {why}",
         )
     file = os.path.basename(kept.file)
-    yield "Elsewhere", f"Dockerfile: COPY {file} / and ENV CUDNN_ERRATA_JSON_FILE=/{file}"
+    yield "Elsewhere", f"Dockerfile lines: `COPY {file} /` and `ENV CUDNN_ERRATA_JSON_FILE=/{file}`"
     yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
-    alone = "and this version of cuDNN alone: under another the rules do nothing"
+    alone = "only with this version of cuDNN; the rules do nothing with another version"
     yield "Holds for", f"{row.gpu}, {alone}"

@@ -48,7 +48,6 @@ TIMED_ON_CPU = (
 
 def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
     """Measure and return the answer, or read it from stored results if the options say so.
-
     Without a GPU, use the step's newest stored GPU measurement. If there is none, time the step.
     """
     of_race = {"levers": options.levers != "benchmark" and options.levers, "allow": options.allow}

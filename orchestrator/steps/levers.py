@@ -59,7 +59,7 @@ LINES: Mapping[Change, str] = {
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
 }
 """Lines to paste for each value of each lever, in the order in which a program needs the lines.
-A race tries the values in this order, but precisions last, and only those in `--allow`."""
+A race has the same order, but ends with the precisions. It tries only precisions in `--allow`."""
 LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
 
 
@@ -68,7 +68,7 @@ def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[
     text = "\n".join(lines for change, lines in LINES.items() if change in changes)
     lines = text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
     if "precision" in dict(changes) and options.precision not in ("fp32", "tf32"):
-        lines.insert(0, f"# leave out what gives {options.precision} now")
+        lines.insert(0, f"# remove the code that now sets {options.precision}")
     if options.inputs:
         lines.insert(0, "# batch stands for each of the model's inputs")
     is_inference = options.direction == "inference"
@@ -100,7 +100,6 @@ def name_of(changes: Changes) -> str:
 
 def named_changes(options: AdviseOptions) -> list[Change]:
     """Return the changes that the options name, except values that the user's config has already.
-
     Raises SpecError if a name is unknown.
     """
     levers = options.levers.split(",") if options.levers else LEVERS
@@ -124,7 +123,7 @@ def offered(options: AdviseOptions, fault_of: FaultOf) -> tuple[list[Change], di
     out = {name_of((change,)): fault for change, fault in faults.items() if fault}
     if len(out) == len(named):
         reasons = "; ".join(f"{text}: {why}" for text, why in out.items())
-        raise SpecError(f"nothing to race: {reasons or 'a precision needs --allow'}")
+        raise SpecError(f"nothing to race: {reasons or '--allow must name another precision'}")
     if not options.allow:
         out["another precision"] = "not raced without --allow, such as --allow amp_bf16"
     return [change for change in named if not faults[change]], out

@@ -56,7 +56,7 @@ def suite_of(
     measure: MeasureSpec | None = None,
     configs: Sequence[Config] = (),
 ) -> SuiteSpec:
-    """Return a suite of one cell, by default with benchmark off and on. Without a GPU, only off."""
+    """Return a suite of one cell. Default configs: benchmark off and, on a GPU, benchmark on."""
     one_input(options.input)
     axes: dict[str, object] = {
         **{axis: getattr(options, axis) for axis in OF_STEP},
@@ -90,8 +90,7 @@ def suite_to_compare(
     configs: Sequence[Config] = (),
     until: UntilDecided = UNTIL,
 ) -> SuiteSpec:
-    """Return a suite that measures a job, by default with benchmark off and on.
-
+    """Return a suite that measures a job. Its default configs are benchmark off and benchmark on.
     If `errata` is given, add a config with these rules and benchmark off.
     """
     measure = MeasureSpec(
@@ -104,7 +103,6 @@ def suite_to_compare(
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
     """Return a suite's cells or a model's step, as a named suite of one config and one block.
-
     Raises SpecError if the suite is unknown or does not take one of the options.
     """
     name, suite = options.workload, suite_of(options, 1, measure)
@@ -138,9 +136,8 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
 def stored_sweeps(
     store: Store, options: AdviseOptions, suite_name: str, *, on_gpu: bool = False
 ) -> Iterator[str]:
-    """Yield the ids of the sweeps that measured this step.
-
-    GPU sweeps come before CPU sweeps, and newer before older. If `on_gpu`, omit CPU sweeps.
+    """Yield the ids of the sweeps that measured this step. GPU sweeps come before CPU sweeps, and
+    newer sweeps before older ones. If `on_gpu`, omit CPU sweeps.
     """
     cells = stored_cells(store, suite_name, options.workload)
     for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):
@@ -149,9 +146,8 @@ def stored_sweeps(
 
 
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
-    """Return whether a stored cell is the step of these options. Without `--input`, any input fits.
-
-    The workload is not imported: the store has the facts about it.
+    """Return whether a stored cell measured the step that `options` describes. Without `--input`,
+    all inputs match. The workload is not imported, since the store has its facts.
     """
     suite = suite_of(options, 1)
     if not options.input and stored.is_model:
@@ -187,12 +183,11 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a sweep of the step, with the id `sweep_id` or with a new id.
+    """Plan a sweep of the step, with the id `sweep_id` or with a new id. Raises SpecError if the
+    workload cannot be used.
 
     Each process may take half of `whole_s`, but at least LEAST_TIMEOUT_S. By default, `whole_s` is
     `left_s`, and `left_s` is the time that the command has left.
-
-    Raises SpecError if the workload cannot be used.
     """
     check_step(options, machine)
     left_s = left_s or left_of_minutes_s(options)

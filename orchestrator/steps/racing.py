@@ -68,15 +68,16 @@ class Raced(Answered):
     advices: Mapping[Changes, Advice]
     trials: Mapping[Changes, ConfigTrials]
     out: Mapping[Changes, str]
-    """Reasons why these configs may not be set or have no measured times."""
+    """Reason for each config that failed or that the options exclude."""
     left_out: Mapping[str, str]
     cut: str = ""
     """Reason why the race ended early. Empty if nothing is left to try."""
     ways = ("yours", "this")
+    long_ways = ("your config", "this config")
 
     @property
     def rows(self) -> dict[Changes, Advice | None]:
-        """Advice by config. None if the config may not be set or has no measured times."""
+        """Advice by config. The advice is None for a config in `out`."""
         return {**self.advices, **dict.fromkeys(self.out)}
 
     @property
@@ -92,9 +93,8 @@ class Raced(Answered):
 
     @property
     def search_s(self) -> float | None:
-        """Seconds that a search adds to a start with `best`.
-
-        None if there is no search, if its cost is unknown or negligible, or if nothing is decided.
+        """Seconds that a search adds to a start with `best`. None if there is no search, if its
+        cost is unknown or negligible, or if nothing is decided.
         """
         without = tuple(change for change in self.best if change not in BENCHMARK)
         row, rest = self.advice, self.advices.get(without)
@@ -116,8 +116,8 @@ class Raced(Answered):
     def headline(self) -> str:
         job = self.advice
         if job is None:
-            so_far = "so far " * bool(self.cut)
-            return f"Leave it as it is: {so_far}nothing that may be set makes your job shorter."
+            none = "So far, no" if self.cut else "No"
+            return f"Leave your config as it is. {none} allowed setting makes your job shorter."
         if self.said == UNDECIDED:
             return f"Undecided: so far {levers.name_of(self.best)} is the fastest."
         times = f"{clock(job.candidate_s)} instead of {clock(job.baseline_s)}"
@@ -127,7 +127,7 @@ class Raced(Answered):
         own = self.trials.get(OWN)
         busy = own and own.busy
         if busy and 1 - busy > IDLE:
-            yield "GPU", f"idle for {percent(1 - busy)} of your step: the CPU holds it back"
+            yield "GPU", f"idle for {percent(1 - busy)} of your step, as the CPU does not keep up"
         if self.advice is not None:
             is_sure = self.said != UNDECIDED and self.advice.is_for_candidate
             facts = self.facts_of(self.advice)
@@ -136,8 +136,8 @@ class Raced(Answered):
                 same = "the same as" if _keeps_bits(self.advice) else "other than"
                 yield "Bits", f"{same} your config's"
         if self.search_s:
-            kept = "`sweep freeze` keeps its choice for starts without it, if rules can"
-            yield "Search", f"{clock(self.search_s)} of each start; {kept}"
+            kept = "`sweep freeze` replaces the search by rules, if rules can give the same choice"
+            yield "Search", f"takes {clock(self.search_s)} of each start; {kept}"
         this = self.trials.get(self.best)
         if own and this and this is not own and None not in (this.l2_error, own.l2_error):
             errors = f"{number(this.l2_error)} instead of {number(own.l2_error)}"
@@ -199,10 +199,7 @@ class Raced(Answered):
 
 
 def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Raced:
-    """Race the levers stage by stage until no config is left to try or the time limit is reached.
-
-    Resume an unfinished race of this step from its stored stages.
-    """
+    """Race levers in stages until no config or time is left. Resume the step's unfinished race."""
     store = open_store(options.location)
     cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
     fault_of = partial(levers.fault_of, cell=cell, machine=machine)
@@ -300,10 +297,7 @@ def race_of(
 
 
 def stored_names(store: Store, options: AdviseOptions) -> list[str]:
-    """Return the names of the step's races, newest first.
-
-    The ids of a race's sweeps begin with the race's name.
-    """
+    """Return the names of the step's races, newest first. Sweep ids begin with the race's name."""
     ids = stored_sweeps(store, options, SUITE, on_gpu=True)
     return list(dict.fromkeys(sweep_id.rpartition("-")[0] for sweep_id in ids))
 
@@ -316,10 +310,9 @@ def stored_race(options: AdviseOptions) -> Raced | None:
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
-    """Return how many seconds the job takes with each config, including its start.
-
-    `steps` replaces the job's requested length. The user's own config takes its time from the
-    comparison with the most blocks.
+    """Return the seconds of the whole job with each config, from the start of the process. `steps`
+    replaces the job's requested number of steps. The time of the user's own config comes from the
+    comparison that has the most blocks.
     """
 
     def job_s(row: Advice, side: str) -> float:

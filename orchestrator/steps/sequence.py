@@ -72,7 +72,7 @@ def shown_and_written(
 
 @contextmanager
 def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
-    """Check `files` and write an unfinished answer there. If the `with` block fails, write why."""
+    """Write an unfinished answer to each file. If the `with` block fails, write the error."""
 
     def no_answer(reason: str, state: State, *, streams: bool = True) -> None:
         headline = f"No answer: {reason}"

@@ -1,4 +1,4 @@
-"""Options of `sweep advise` and similar commands, which describe a model's step and a job."""
+"""Options that describe a model's step and a job, for `sweep advise` and similar commands."""
 
 import json
 import shlex
@@ -23,7 +23,9 @@ WRITE = (
     "Also write the answer to FILE: .md, .html, .json, .txt, .xml for JUnit, .prom for OpenMetrics. "
     "Repeat for more."
 )
-MinutesOption = Annotated[float, AtLeast(0.1), "Minutes to measure; fewer if decided earlier."]
+MinutesOption = Annotated[
+    float, AtLeast(0.1), "Time limit in minutes; a decision ends the measurement earlier."
+]
 MinEffectOption = Annotated[
     float, typer.Option(min=0.001, max=1.0, help="The smallest slowdown that counts, as a share.")
 ]
@@ -35,8 +37,8 @@ class _Model:
         str,
         POSITIONAL,
         "MODEL",
-        "file.py:name or package.module:name of an nn.Module class, a function that "
-        "returns a module, a module, a step (a function of torch.Tensor), or a @workload.",
+        "file.py:name or package.module:name of an nn.Module class, a function that returns a "
+        "module, a module, a step (a function that takes a torch.Tensor), or a @workload.",
     ]
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = ()
 
@@ -51,7 +53,7 @@ class StepOptions(_Model):
     inputs: Annotated[
         str | None,
         "YAML",
-        "Arguments of the model, if not one float tensor of --input: "
+        "Arguments of a model whose input is not a single float tensor of size --input: "
         "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
         "arguments, or a function of your own as file.py:name.",
     ] = None
@@ -62,14 +64,16 @@ class StepOptions(_Model):
     expect: Annotated[
         str | None,
         "COUNTS",
-        "Refuse a model with other counts: parameters=223685,convolutions=7, or one of the two.",
+        "Counts that the model must have: parameters=223685,convolutions=7, or one of the two.",
     ] = None
     precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
-    layout: Annotated[str, "contiguous, channels_last, or weights for parameters alone."] = (
-        "contiguous"
-    )
-    direction: Annotated[str | None, "Of a model: training (the default) or inference."] = None
-    results: Annotated[str | None, "Folder or URL. Default: ./cluster.yaml's, or ./results."] = None
+    layout: Annotated[
+        str, "contiguous, channels_last, or weights (only the parameters are channels_last)."
+    ] = "contiguous"
+    direction: Annotated[str | None, "A model's direction: training (default) or inference."] = None
+    results: Annotated[
+        str | None, "Folder or URL. Default: `results` in ./cluster.yaml, or ./results."
+    ] = None
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
@@ -124,10 +128,11 @@ class _Job(_Model):
     minutes: Annotated[
         float | None,
         AtLeast(0.1),
-        "Minutes to measure; fewer if decided earlier.  [default: 20; benchmark alone: 3]",
+        "Time limit in minutes; a decision ends the measurement earlier.  "
+        "[default: 20, or 3 if only benchmark is compared]",
     ] = None
     memory_limit: Annotated[
-        float | None, AtLeast(0.001), "GIB", "A setting that needs more memory does not fit."
+        float | None, AtLeast(0.001), "GIB", "Reject settings that need more GPU memory than this."
     ] = None
     runs: Annotated[int, AtLeast(1), "Predict the mean time of this many runs of your job."] = 1
     ranks: Annotated[
@@ -152,9 +157,11 @@ class AdviseOptions(_Answer, StepOptions, _Job):
     allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
         None
     )
-    same_bits: Annotated[bool, "Take only a config with the same bits as yours."] = False
+    same_bits: Annotated[bool, "Advise only a config that computes the same bits as yours."] = False
     freeze: Annotated[
-        str | None, "FILE.json", "File of `sweep freeze`: also compare its choice with off and on."
+        str | None,
+        "FILE.json",
+        "File of `sweep freeze`. Also measure its choice, beside benchmark off and benchmark on.",
     ] = None
     from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
     reference: Annotated[
@@ -204,7 +211,9 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 @dataclass(frozen=True, kw_only=True)
 class FreezeOptions(AdviseOptions):
     kind: ClassVar[str] = "freeze"
-    minutes: Annotated[float, AtLeast(0.1), "Minutes to measure benchmark off, on, frozen."] = 5.0
+    minutes: Annotated[
+        float, AtLeast(0.1), "Minutes to time benchmark off, benchmark on and the frozen choice."
+    ] = 5.0
     # these are no options of `sweep freeze`
     levers: Literal["benchmark"] = "benchmark"
     allow: None = None
@@ -213,11 +222,11 @@ class FreezeOptions(AdviseOptions):
     from_store: Literal[False] = False
     reference: Literal[False] = False
     output: Annotated[str | None, "FILE.json", "File to write.  [default: MODEL.json]"] = None
-    float64: Annotated[bool, "Also compare the results of off, on and frozen with float64."] = False
+    float64: Annotated[bool, "Also compare each config's results with results in float64."] = False
     check: Annotated[
         str | None,
         "FILE.json",
-        "Report which plans of this file a step still takes, and its time with them.",
+        "Report which plans of this file a step still uses, and the step's time with the file.",
     ] = None
 
     @property
@@ -233,7 +242,9 @@ class FreezeOptions(AdviseOptions):
 @dataclass(frozen=True, kw_only=True)
 class _Sides:
     base: Annotated[str, POSITIONAL, "BASE", "A commit, a folder, a wheel, or a Python."]
-    head: Annotated[str, POSITIONAL, "HEAD", "The same, with the change; . is the working tree."]
+    head: Annotated[
+        str, POSITIONAL, "HEAD", "The code with the change, typed like BASE; . is the working tree."
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +289,7 @@ class GateOptions(TurnOptions, _Sides):
         bool, "Compare BASE itself; the usual base of two commits is their merge base."
     ] = False
     cannot_tell: Annotated[
-        Literal["ok", "fail"], "Exit code of an undecided gate: 0 for ok, 3 for fail."
+        Literal["ok", "fail"], "Result of an undecided gate: ok (exit code 0), or fail (3)."
     ] = "fail"
     comment: Annotated[str | None, typer.Option(hidden=True)] = None  # --write since
     junit: Annotated[str | None, typer.Option(hidden=True)] = None

@@ -24,7 +24,7 @@ def sections_of(findings: Findings) -> list[Section]:
     flags = findings.flags_at_end
     at_end = [f"{name} {flags[name]}" for name in SHOWN_AT_END if flags.get(name) is not None]
     before = " ".join(f"{name}={value}" for name, value in findings.variables_at_start.items())
-    noted = {"At the end": ", ".join(at_end), "Set before the script began": before}
+    noted = {"At the end": ", ".join(at_end), "Environment variables at the start": before}
     set_by = Section(
         title="What was set, and by which line",
         notes=[(f"{what}: {text}",) for what, text in noted.items() if text],
@@ -63,10 +63,11 @@ def loop_text(findings: Findings) -> str | None:
     if loop is None:
         return None
     share = loop.work_ms / loop.loop_ms
-    rest = " The rest is outside of them: data loading, copies, `.item()`, other Python."
+    steps = f"{loop.steps:,} steps of {number(loop.loop_ms / loop.steps)} ms"
+    rest = " The rest goes to data loading, copies, `.item()` or other Python."
     return (
-        f"Model, backward pass and optimiser take at most {percent(share)} of the loop's time "
-        f"on the GPU ({loop.steps:,} steps of {number(loop.loop_ms / loop.steps)} ms).{rest * (share < ALL)}"
+        f"Model, backward pass and optimiser take at most {percent(share)} of the loop's time, "
+        f"measured on the GPU ({steps}).{rest * (share < ALL)}"
     )
 
 
@@ -76,7 +77,7 @@ def who_turned_it(findings: Findings) -> str:
     if turned:
         return "\n".join(map(_turned_text, turned))
     if not findings.writes and findings.torch is not None:
-        nothing = "No line of Python set a flag of cuDNN, or a variable that belongs to it"
+        nothing = "No line of Python set a cuDNN flag or a related environment variable"
         return f"{nothing}: `benchmark` is {findings.flags_at_end.get('benchmark')}."
     return "No line of Python changed `benchmark`."
 
@@ -130,7 +131,7 @@ def _model_text(model: Model) -> str:
     made = f", made at {at}" if (at := made_at(model)) else ""
     calls = f"{model.calls:,} calls, {model.convolutions:,} convolutions"
     if model.unseen:
-        calls += f", others in {model.unseen} code not seen"
+        calls += f", not counting those in {model.unseen} code"
     text = f"{model.name}{wrapped}{made}: {calls}"
     if model.shapes:
         usual = max(model.shapes, key=lambda each: each.training + each.inference)

@@ -38,7 +38,7 @@ def watch(
     limit_s: float | None = None,
     before: int = 0,
 ) -> Iterator[None]:
-    """Show the plan's progress within `limit_s`. Earlier launches recorded `before` trials."""
+    """Show the progress. `limit_s` is the time limit. Earlier launches recorded `before` trials."""
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
     display = Display(console, plan, limit_s, live, before)
     verdicts: list[Verdict] = []

@@ -52,7 +52,7 @@ def print_part(
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
         if plan.decided_by:
-            say(console, f"Cells decided by: {'; '.join(map(str, deciding_in(plan)))}.")
+            say(console, f"Contrasts that decide a cell: {'; '.join(map(str, deciding_in(plan)))}.")
         more = "blocks and gets no more once it is decided"
         say(console, f"Each cell is examined after {looks} {more}.")
     if options.shard is not None:

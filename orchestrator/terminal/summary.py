@@ -57,7 +57,7 @@ RESEMBLING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A sweep's results, from the store and the launch's progress, read when first used."""
+    """Results of a sweep, from its store and progress. Each is read when it is first used."""
 
     store: Store
     session: Session
@@ -129,7 +129,7 @@ class Summary:
         )
         cells = standings(self.store, self.session) if self.session.looks else {}
         if out_of_reach := sum(each.is_out_of_reach for each in cells.values()):
-            yield f"{counted(out_of_reach, 'cell')} out of reach: undecided, without further blocks."
+            yield f"{counted(out_of_reach, 'cell')} cannot be decided by further blocks."
         yield from shard_lines(self.session, self.there)
         yield from split_lines(self.stored)
         yield from blocks_left_out(self.verdicts)
@@ -156,7 +156,7 @@ def print_summary(
     if verdicts:
         gpus = ", ".join(sorted({verdict.gpu for verdict in verdicts}))
         contrasts = ", ".join(sorted({shortened(verdict.contrast) for verdict in verdicts}))
-        say(console, f"\n{gpus}, {contrasts}; milliseconds an iteration", "italic")
+        say(console, f"\n{gpus}, {contrasts}; milliseconds per iteration", "italic")
         columns = verdict_columns(summary, has_room=width is None or width >= WIDE)
         say(console, draw_marked(list(columns), width))
     if any(verdict.launch_bound for verdict in verdicts):
@@ -178,7 +178,7 @@ def print_summary(
 def race_lines(
     states: Sequence[RaceState], cells: Mapping[str, str], width: int | None
 ) -> Iterator[str]:
-    """Yield a line with the fastest config for each cell, then a table of all configs."""
+    """Yield one line for each cell, with its fastest config, then a table of all configs."""
     for _, of_cell in groupby(states, attrgetter("cell_id")):
         first, *others = of_cell
         is_open = any(each.state in (OPEN, HOPELESS) for each in (first, *others))

@@ -21,7 +21,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
-    """Yield a temporary path that becomes `file`. Raises OutputError, also if `file` exists."""
+    """Yield a path that becomes `file`. If `file` exists or is not writable, raise OutputError."""
     with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
         made = folder / file.name
         yield made

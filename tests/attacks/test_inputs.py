@@ -249,7 +249,7 @@ def names_what_it_is_about(said: str, words: list[str]) -> bool:
     """A file, an option, an argument, or what was found."""
     told = said.rpartition(" for help.")[2]
     named = re.search(
-        r"--[a-z]|argument|No such option|results|no such file|is a folder|question is|no machine|''"
+        r"--[a-z]|argument|No such option|results|no such file|found a folder|question is|no machine|''"
         r"|Invalid value for '",
         told,
     )

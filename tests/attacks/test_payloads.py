@@ -231,6 +231,6 @@ def test_names_of_environments_and_packages_stay_text_in_a_bisection(
     answer = found.answer()
     say(out, to_text(answer))
     assert isinstance(out.file, io.StringIO)
-    assert "is the first where the step does not run" in out.file.getvalue()
+    assert "is the first environment where the step does not run" in out.file.getvalue()
     assert not STEERING.search(out.file.getvalue()), out.file.getvalue()
     assert json.loads(to_json(answer))["changed"][payload] == [f"{payload}0", f"{payload}1"]

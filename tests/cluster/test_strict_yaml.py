@@ -109,9 +109,9 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     binary.write_bytes(b"a: 1\nb: \xff\n")
     for file, said in (
         (tmp_path / "none.yaml", "No such file"),
-        (tmp_path, "is a folder"),
+        (tmp_path, "found a folder"),
         (large, "is larger than"),
-        (binary, "2: is not UTF-8"),
+        (binary, "2: found bytes that are not UTF-8"),
     ):
         with pytest.raises(LaunchFileError, match=f"^{file}:.*{said}"):
             read_strict(file, Spec)

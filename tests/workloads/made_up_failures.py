@@ -127,7 +127,7 @@ FAILURES: list[tuple[str, str, dict[str, Any], str]] = [
         "Lit",
         IMAGES,
         {},
-        "a function calling the model's `training_step`, declared as `step(batch: torch.Tensor)`",
+        "a function `step(batch: torch.Tensor)` that calls the model's `training_step`",
     ),
     ("Norm", "3x64x64", {}, "other sizes with --input: BatchNorm2d was given 3x64x64"),
     ("Net", "2x4x16x16", {}, "other sizes with --input: Conv2d was given 2x4x16x16"),

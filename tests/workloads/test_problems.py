@@ -101,8 +101,11 @@ def test_a_row_says_what_the_convolution_is() -> None:
     ("changes", "fault"),
     [
         ({"kernel": "3x3"}, None),
-        ({"kernel": "3x3x3"}, r"problem own: kernel_size \(3, 3, 3\) needs 2 sizes"),
-        ({"input": "2x4x9", "stride": "1x1"}, r"stride \(1, 1\) needs 1 sizes, one per dimension"),
+        ({"kernel": "3x3x3"}, r"problem own: kernel_size needs 2 values, one per dimension"),
+        (
+            {"input": "2x4x9", "stride": "1x1"},
+            r"stride needs 1 values, one per dimension; found \(1, 1\)",
+        ),
         ({"output_padding": "1"}, "output_padding requires `transposed`"),
         ({"output_padding": "0x1"}, "output_padding requires `transposed`"),
         ({"output_padding": "1", "transposed": "yes", "stride": "2"}, None),

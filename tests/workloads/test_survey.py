@@ -119,8 +119,8 @@ class Silent(ShapeRegime):
         (int, "regime own.py:It is a type; allowed: a class derived from ShapeRegime"),
         (Growing(by=1.0), "is a Growing; allowed: a class derived"),
         (Endless, "regime own.py:It has no method `period`"),
-        (Odd, "varies: found 'colour', allowed: 'nothing', 'batch', 'space', 'batch and space'"),
-        (Silent, "varies: found None, allowed"),
+        (Odd, "`varies` is 'colour'; allowed: 'nothing', 'batch', 'space', 'batch and space'"),
+        (Silent, "`varies` is None; allowed"),
         (Growing, None),
     ],
 )

@@ -28,9 +28,9 @@ from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
-"""Environment variable with JSON. `findings` is the file to write, `modules` the folder of the
-script's modules. `steps` limits how often a model is called. `python_path` is the user's
-PYTHONPATH. Both may be null."""
+"""Environment variable with JSON. `findings` is the file to write, and `modules` is the folder of
+the script's modules. `steps`, if not null, limits how often a model is called. `python_path` is the
+user's PYTHONPATH, or null without one."""
 END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not handle this signal
 
 

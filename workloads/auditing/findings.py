@@ -20,7 +20,7 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Equal writes of a flag or environment variable by one source line. `times` counts them."""
+    """Writes of a flag or environment variable, equal in all fields but `times` and `at_call`."""
 
     kind: Literal["flag", "variable"]
     name: str
@@ -29,7 +29,7 @@ class Write:
     at: SourceLine
     """Innermost frame outside torch, or inside torch if torch set the flag unasked."""
     called_from: SourceLine | None
-    """Innermost frame of the user's code in a file other than that of `at`. None without one."""
+    """Innermost frame of the user's code outside the file of `at`. None if no frame is outside."""
     times: int
     at_call: int
     """Number of convolution calls before the first of these writes."""
@@ -58,7 +58,7 @@ class Convolution:
     arrived_at: int
     """Position of this convolution's first call among the calls of all convolutions, from 1."""
     benchmark_at_first: bool
-    """Whether `benchmark` was on at the first call, whose plan later calls use."""
+    """Whether `benchmark` was on at the first call. Later calls use the first call's plan."""
     autocast_at_first: bool
 
 
@@ -74,15 +74,15 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """An argument of a model in all its training calls if `training`, else in all other calls."""
+    """An argument of a model, taken over training calls if `training`, else over other calls."""
 
     training: bool
     name: str | int
     """The argument's keyword or, if it has none, its position."""
     key: str | None
-    """Key of this value if the argument is a dict, dotted if nested. None for other arguments."""
+    """The value's key in a dict argument, `a.b` in a nested dict. None for other arguments."""
     kind: str
-    """A tensor's dtype, another value's type, or `various` if calls differ."""
+    """The dtype of a tensor, or the type of any other value. `various` if calls differ in it."""
     shape: tuple[tuple[int | str, ...], ...] | None
     """For each dimension, its size if constant, and the names of input sizes always equal to it."""
 
@@ -101,7 +101,7 @@ class Making:
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules that ran convolutions or have compiled convolutions."""
+    """Equal outermost modules whose convolutions ran or were compiled by torch.compile."""
 
     name: str
     module: str
@@ -120,7 +120,7 @@ class Model:
     convolutions: int = 0
     """Number of convolution calls within the model's calls."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs of whether a call recorded gradients and how many convolutions it called."""
+    """Distinct pairs (whether a call recorded gradients, number of convolution calls in it)."""
     unseen: Literal["compiled"] | None
     """Reason why some of the model's convolutions are not seen. None if all are seen."""
     without_shape: int = 0

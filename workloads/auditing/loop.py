@@ -22,7 +22,7 @@ class LoopTimes:
         self._own = own
         self._torch: Any = None
         self._of: tuple[int, Any] | None = None
-        """Thread and device."""
+        """Thread and device of the first model call on a GPU. None before this call."""
         self._began: Event | None = None
         self._ended: Event | None = None
         """End of the step's work so far; None before its optimiser has run."""

@@ -40,7 +40,7 @@ Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
 
 
 class ModelCalls:
-    """Calls of equal modules: same class, same size, made by the same line with equal arguments."""
+    """Calls of equal modules, which have the same class, size, line of creation and arguments."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -108,7 +108,7 @@ class Outermost:
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of this module and its equals. None until the module counts as a model."""
+    """Calls of this module and of equal modules. None until the module counts as a model."""
 
 
 class Models:
@@ -142,7 +142,7 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Call the module as torch does, without an extra frame. Note outermost calls."""
+            """Call the module as torch does, without extra frames. Record outermost calls."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)

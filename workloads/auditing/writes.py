@@ -73,11 +73,11 @@ class Writes:
         self._elsewhere, self._process = elsewhere, os.getpid()
         self._torch = "\0"  # folder of the package torch, once imported
         self._setters: tuple[str, ...] = ()
-        """Beginnings of the paths of torch's files with functions that set flags for their callers."""
+        """Path prefixes of torch's files whose functions set flags on behalf of their callers."""
         self._calls = calls
         self._seen: dict[tuple[object, ...], Write] = {}
         self._by_torch: dict[str, tuple[Value, Value]] = {}
-        """For each flag that torch itself sets: its values before torch's first and after torch's last write."""
+        """Each flag's value before torch's first write of it, and its value after the last."""
         self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
         self._flags: dict[str, Callable[[], Value]] = {}
 

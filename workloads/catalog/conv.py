@@ -17,9 +17,9 @@ GRADIENTS = {
 
 @workload(directions=(*DIRECTIONS, *GRADIENTS), varies=("batch", "space"), recomputes=True)
 def conv(context: Context) -> TimedStep:
-    """A problem's convolution: forward, one backward operation, or all three."""
+    """A problem's convolution: forward, either backward operation, or all three operations."""
     problem = context.problem
-    assert problem is not None, "planning gives this workload a problem"
+    assert problem is not None, "planning gives this workload a convolution problem"
     weight = context.random_weight(problem.weight_shape)
     if context.direction in GRADIENTS:
         return _backward(context, problem, weight)
@@ -67,10 +67,7 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return the convolution of torch.nn.functional, and its arguments from the stride on.
-
-    With this function, CPU autocast casts the tensors.
-    """
+    """Return a convolution that supports CPU autocast, and the arguments that follow its bias."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

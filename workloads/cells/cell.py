@@ -33,7 +33,7 @@ class Cell:
     """Model of the GPU or, without CUDA, of the processor."""
     listed_shapes: tuple[ListedShape, ...] = ()
     ranks: str = ONE_RANK
-    """Number of processes that train together on one host, each with a GPU, such as `2_ranks`."""
+    """`2_ranks` for two processes that train together on one host, each with its own GPU."""
     placement: str = ""
     """`strides` if only strides make a convolution channels_last. Empty before schema 3."""
 

@@ -1,9 +1,9 @@
 """Reads and writes errata: rules by which cuDNN's frontend bans plans.
 
 A rule bans all plans of an engine, or only its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
-`pin ConvFwd:1` bans all other engines of that operation. A rule may end in the versions of cuDNN
-to which it applies: one version, `@91900`, or a range that excludes its end, `@91900-91901`. A
-plan's tag is its name in the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
+`pin ConvFwd:1` bans all other engines of that operation. A suffix limits a rule to one version of
+cuDNN, `@91900`, or to a range that excludes its end, `@91900-91901`. A plan's tag is its name
+in the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
 
 PyTorch reads the file named in CUDNN_ERRATA_JSON_FILE once per process. The file replaces PyTorch's
 own rules, so our files include these. We read them from a text in PyTorch's library
@@ -37,8 +37,8 @@ RULE = re.compile(
     r"(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
 )
 ALLOWED = (
-    f"rules such as ConvFwd:5, ConvBwdData:67:k2=16 or pin ConvBwdFilter:1, with {', '.join(OPERATIONS)} and an "
-    f"engine's number below {ENGINES}, or a .json file of them"
+    "rules such as `ConvFwd:5`, `ConvBwdData:67:k2=16` or `pin ConvBwdFilter:1` (operations: "
+    f"{', '.join(OPERATIONS)}; engines: a number below {ENGINES}), or a .json file of rules"
 )
 TAG = re.compile(r"(?P<operation>\w+?)_eng(?P<engine>\d+)(?P<knobs>(_\w+?=-?\d+)*)")
 
@@ -102,7 +102,7 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the rule's entries in the frontend's file. A pin has one for each other engine."""
+        """Return a rule's entries in the frontend's file. A pin has an entry per banned engine."""
         engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
@@ -127,9 +127,10 @@ def text_of(rules: Iterable[Rule]) -> str:
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return the rules in a text, list or file as a config's text. Return other values unchanged.
+    """Return the text that a config stores for the rules in `given`: a text, a list or a file.
 
-    `folder` is the suite's folder. It is None if `given` is a config's text. Raises ValueError.
+    Return other values unchanged. Raises ValueError. `folder` is the suite's folder. It is None if
+    `given` is a config's text.
     """
     if isinstance(given, str) and folder is not None and given.endswith(".json"):
         return text_of(read_file(folder / given))
@@ -141,12 +142,12 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 
 def read_file(file: Path) -> set[Rule]:
-    """Return the rules in a JSON file of cuDNN's frontend, except PyTorch's own. Raises ValueError."""
+    """Return the rules in a frontend's JSON file except PyTorch's own rules. Raises ValueError."""
     return read_kept(file)[0]
 
 
 def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
-    """Return the rules of `read_file` and the file's JSON without checksum. Raises ValueError."""
+    """Return what `read_file` returns, and the file's JSON without checksum. Raises ValueError."""
     try:
         with file.open("rb") as opened:
             whole = json.loads(opened.read(MOST_BYTES).decode("utf-8-sig"))

@@ -1,4 +1,4 @@
-"""Checks before a measurement whether an execution or several ranks can run a cell."""
+"""Checks, before a measurement, whether a cell's execution and number of ranks are possible."""
 
 from cudnn_sweep.workloads.cells.cell import Cell
 from cudnn_sweep.workloads.cells.config import Config
@@ -31,10 +31,10 @@ def execution_fault(
 
 
 def scaling_fault(config: Config, precision: str, direction: str) -> str | None:
-    """Return why a config's CUDA graph cannot hold training in `precision`, or None if it can."""
+    """Return why a config's CUDA graph cannot train in `precision`, or None if it can."""
     scales = direction == "training" and find_precision(precision).autocast == "float16"
     if config.how.captured and scales:
-        return f"execution {config.execution} cannot hold training in {precision}: loss scaling waits for the GPU"
+        return f"execution {config.execution} cannot train in {precision}: loss scaling waits for the GPU"
     return None
 
 
@@ -46,13 +46,13 @@ def ranks_fault(
     if count == 1:
         return None
     if not (traits.is_model and traits.recomputes and cell.direction == "training"):
-        return f"ranks: {cell.workload} ({cell.direction}) runs on one GPU; allowed: training of a model by import path"
+        return f"ranks: {cell.workload} ({cell.direction}) runs on one GPU; allowed: training of a torch.nn.Module"
     if cell.state != Plain.name:
         return f"ranks: found state {cell.state}, allowed with several ranks: {Plain.name}"
     if config.execution is not None:
         return f"ranks: found execution {config.execution}, allowed with several ranks: {EAGER}"
     if machine.mig_profile is not None:
-        return "ranks: found slices of a GPU (MIG), allowed with several ranks: whole GPUs"
+        return "ranks: found slices of a GPU (MIG); several ranks need whole GPUs"
     there = gpus or machine.cpu_cores
     if count > there:
         unit = "GPU" if gpus else "CPU core"

@@ -34,7 +34,7 @@ OPEN_SHAPES_CHECKED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
-    """Facts about a workload or a user's own regime, which planning must not import."""
+    """Facts about a workload or a user's own regime. Planning reads them and imports neither."""
 
     directions: tuple[str, ...] = ()
     varies: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class WorkloadFacts:
     fails: bool = False
     """Whether the fault is an error of the user's code."""
     by_strides: bool = False
-    """Whether a convolution of the model is channels_last only by its weight's strides."""
+    """Whether the model has a convolution that only its weight's strides make channels_last."""
 
 
 Facts = Mapping[str, WorkloadFacts]
@@ -58,10 +58,10 @@ Facts = Mapping[str, WorkloadFacts]
 def without_missing(
     suite: SuiteSpec, facts: Facts, compiler: str | None
 ) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the suite without what cannot run here, and the reason for each name left out.
+    """Return the part of the suite that can run here, and a reason for each name left out.
 
     Leave out models whose pip extra is missing and, if `compiler` is None, configs that compile.
-    If no cell would be left, leave nothing out.
+    If this would leave no cell, return the whole suite and no reasons.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
@@ -122,7 +122,7 @@ def _cells(
 
 
 def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cell | None:
-    """Return the cell of one combination, or None if `all` gave a regime that does not suit it."""
+    """Return a combination's cell, or None if `all` gave a regime that does not suit the cell."""
     workload, problem = chosen.pop("workload"), chosen.pop("problem")
     traits = _usable(facts[workload])
     if traits.regime_parameters is not None:
@@ -228,7 +228,7 @@ class _Rule:
     parameters: dict[str, float]
     varies: set[str]
     shapes: ShapeRegime | None = None
-    """The regime. None for a user's own regime: only a trial's process makes its shapes."""
+    """The regime. None for a user's own regime, which only a trial's process imports."""
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
@@ -263,7 +263,7 @@ def _suiting_regime(
             may = " and ".join(traits.varies) or "nothing"
             varied = " and ".join(sorted(rule.varies))
             raise WorkloadError(
-                f"regime {rule.name} varies {varied}; workload {workload} may vary {may}"
+                f"regime {rule.name} varies {varied}; allowed for workload {workload}: {may}"
             )
         if rule.shapes is not None:
             _check_shapes(rule.shapes, problem, base)
@@ -292,7 +292,7 @@ def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
 def _own_rule(name: str, numbers: dict[str, float], traits: WorkloadFacts) -> _Rule:
     wanted = traits.regime_parameters
     if wanted is None:
-        raise WorkloadError(f"regime {name} is no regime: write it under `workload`")
+        raise WorkloadError(f"regime {name} is a workload: write it under `workload`")
     types = {key: int if isinstance(default, int) else float for key, default in wanted.items()}
     parameters = wanted | checked_numbers(f"regime {name}", types, numbers)
     missing = [parameter for parameter, value in parameters.items() if value is None]

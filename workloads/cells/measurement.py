@@ -32,15 +32,15 @@ class MeasureSpec(BaseModel):
     steady_budget_s: Seconds = 2.0
     """Timing of a closed loop's wall time stops after this long."""
     device_budget_s: Seconds = 0.5
-    """Timing of the device time stops after this long; 0: it is not timed."""
+    """Device timing stops after this long. 0 means no device timing."""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
     """Wall and device timing stop early once the median's relative standard error is below this."""
     in_turns: bool = True
-    """The processes of a block live side by side and take turns; otherwise they run one after
-    another."""
+    """Whether the processes of a block live side by side and take turns. If false, they run one
+    after another."""
     start_together: bool = False
-    """Processes that take turns pay their one-time costs side by side, before any of them calls a
-    shape; otherwise one process pays after another."""
+    """Whether processes that take turns pay their one-time costs at the same time, before the first
+    step at any shape. If false, they pay one after another."""
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
     """Number of CPUs on which a block's processes take turns on a GPU. If null, or if a trial has
     several ranks or keeps more than 1.5 CPUs busy, the block runs on all CPUs of the slot."""
@@ -55,9 +55,9 @@ class MeasureSpec(BaseModel):
     logged_replicates: Annotated[int, Field(ge=0)] = 1
     """In this many of a cell's replicates, an untimed process logs cuDNN's choice of engines."""
     telemetry: MonitorKind = "nvml"
-    """Source of clocks, power and other processes: nvml, off (no source), or fixed fake readings."""
+    """Source of readings (clocks, power, other processes): nvml, off (none), or fixed fake ones."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
-    """A trial's process that runs longer is ended, together with its descendants."""
+    """A trial's process is ended after this long, together with its descendants."""
     host_memory_limit_mib: Annotated[int, Field(ge=1)] | None = None
     """Host memory that a trial's process may allocate; null: no limit."""
 

@@ -167,9 +167,9 @@ class ProblemSpec(BaseModel):
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
             means = f"means {sizes_text(tuple(n // 2 for n in added))}"
-            odd = "adds one zero more at the end than at the start, which no size can do"
+            odd = "adds one more zero at the end than at the start, and no size does so"
             here = odd if any(n % 2 for n in added) else means
-            raise ValueError(f"padding: found same, allowed: sizes; here same {here}")
+            raise ValueError(f"padding: found `same`, allowed: sizes; here, `same` {here}")
         return given
 
     def problem(self, name: str) -> ConvProblem:
@@ -191,8 +191,8 @@ class ModelSpec(BaseModel):
     `{shape: [batch, length], dtype: int64, below: 30522}`. A function FILE.py:NAME gets the shape
     and returns the arguments."""
     loss: str = MEAN_SQUARE
-    """What training minimises: mean_square or cross_entropy of all outputs, `own` for the loss that
-    the model returns, or a function FILE.py:NAME of what the model returns."""
+    """What training minimises: `mean_square` or `cross_entropy` of all outputs, `own` (the loss
+    that the model returns), or `FILE.py:NAME` (a function that takes what the model returns)."""
     optimiser: NamedChoice = "sgd"
     """The optimiser for training, with its parameters."""
     expect: Expect | None = None
@@ -215,8 +215,8 @@ class CellAxes(BaseModel):
     """What is timed: a bundled workload, or your own model or `@workload` function. Write
     your own as `my_nets.py:Net` or `package.module:name`."""
     problem: str | list[str] | None = None
-    """Convolution of the workload `conv`: `tutorials/rgb256`, `tutorials` for all problems of that file, or a
-    name under `problems`."""
+    """Convolution of the workload `conv`: a bundled one such as `tutorials/rgb256`, all of a
+    bundled file such as `tutorials`, or a name under `problems`."""
     input: ModelInput | Annotated[list[ModelInput], AfterValidator(_of_one_rank)] | None = None
     """Input of a model: batch, channels, space, such as 32x3x224x224. Each entry of a list is a
     cell of its own."""
@@ -232,7 +232,7 @@ class CellAxes(BaseModel):
     `{cycle: {sizes: 4}}`, a file of shapes as `{listed: {file: shapes.csv}}`, or your own class as
     `FILE.py:NAME`. `all` adds every other rule that suits the cell, with default parameters."""
     state: NamedChoice | list[NamedChoice] = "plain"
-    """What surrounds a step."""
+    """Condition under which steps run, such as `little_memory`. `plain` adds no condition."""
     precision: str | PrecisionByDevice | list[str] = "tf32"
     """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
@@ -262,7 +262,7 @@ class GpuChoice(BaseModel):
     models: GpuName | Annotated[list[GpuName], Field(min_length=1)] = ALL_MODELS
     """Names of GPUs as NVML reports them, or parts of names: `H200`, `NVIDIA A100-SXM4-40GB`."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of each model's GPUs to use, rounded down, but at least one GPU."""
+    """For each GPU model, the share of its GPUs to use, rounded down, but at least one GPU."""
 
 
 LOOKS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
@@ -338,7 +338,7 @@ class SuiteSpec(BaseModel):
     replicates: Replicates | None = None
     """Number of blocks per cell: a number, `{until: decided, at_most: 20}` or `{until: best}`. A
     block runs each config once. Default: `{until: decided}`. Without a GPU the default is 2. In
-    nights, and if no two configs differ in one setting, it is 5."""
+    nights, or if no two configs differ in exactly one setting, it is 5."""
     decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
     """Contrasts that decide a cell if `replicates` is `until: decided`: a setting such as
     `benchmark`, or a value such as `layout=weights`, which is compared with the usual value.
@@ -364,7 +364,7 @@ class SuiteSpec(BaseModel):
         if fault := too_many(self.cells, self.configs, self.replicates):
             raise ValueError(fault)
         if self.is_race and self.decided_by:
-            raise ValueError("decided_by: found contrasts; `until: best` allows none")
+            raise ValueError("decided_by: contrasts are not allowed with `until: best`")
         return self
 
     @property

@@ -25,9 +25,9 @@ class _Captured:
 
 
 class CapturedStep:
-    """Runs a step: copies its inputs into a graph's tensors and replays the graph.
+    """A step that copies its inputs into a CUDA graph's tensors and replays the graph.
 
-    A shape's first call captures the graph, in which a training step allocates its gradients.
+    The first call at a shape captures the graph. Gradients are allocated within this capture.
     """
 
     def __init__(self, step: TimedStep) -> None:
@@ -74,7 +74,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return `step` as `execution` runs it. Its `as_written` uses no graph and no compiler."""
+    """Return the step that `execution` runs. The step's `as_written` uses no graph or compiler."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

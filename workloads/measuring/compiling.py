@@ -1,6 +1,6 @@
 """torch.compile in a trial: its time, where it splits the model, and what it leaves to Python.
 
-Watchers in Python do not run in compiled code, so operations are seen in a step that runs as written.
+Watchers in Python do not run in compiled code, so an uncompiled run of a step shows the operations.
 """
 
 import os
@@ -25,7 +25,7 @@ class CompileWatch:
     """Counts and times all compilations of this process, also those that a first backward pass starts."""
 
     def __init__(self, execution: str) -> None:
-        """Import the compiler, which takes seconds, and make it fail where it would silently run code as written."""
+        """Import the compiler, which takes seconds. Turn silent failures to compile into errors."""
         import torch._inductor.compile_fx  # a first compile would import it
         from torch._dynamo.callback import callback_handler
         from torch._dynamo.utils import counters
@@ -56,7 +56,7 @@ class CompileWatch:
         self._seconds, self._compiles = 0.0, 0
 
     def note(self, ran: Ran) -> None:
-        """Note what was compiled. Raises WorkloadError if steps did not run as their execution says."""
+        """Record what was compiled. Raises WorkloadError if `execution` was not in force."""
         counted = self._counters
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
         breaks = (reason.strip().splitlines() for reason in counted["graph_break"])

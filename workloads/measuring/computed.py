@@ -69,9 +69,9 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of a tensor's bits and their positions, the same in all layouts.
+    """Return a hash of a tensor's bits and their positions. It is the same in all layouts.
 
-    A GPU's hash differs from a CPU's. It is a sum of integers, which is the same in any order.
+    On a GPU, the hash is a sum of integers, equal in any order of addition; on a CPU, blake2b.
     """
     bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
     if not bits.is_cuda:
@@ -127,7 +127,7 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
     """Return the L2 and the maximum error of `result`, relative to the same norms of `exact`.
 
-    If `exact` is about 0, errors are relative to `typical`; if both are 0, errors are infinite.
+    If `exact` is about 0, divide by `typical` instead. If `typical` is 0 too, errors are infinite.
     """
     exact = exact.detach()
     difference = result.detach().to(torch.float64) - exact

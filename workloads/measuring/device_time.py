@@ -34,8 +34,8 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
 
-    First calls `after`, which must do the same work, perhaps fewer times. The graph then lacks the
-    extra work of first calls, such as a search.
+    `after` does the same work, perhaps fewer times, and is called before the capture. The graph
+    then lacks what only first calls do, such as a search.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -49,7 +49,7 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(step: TimedStep, run: Callable[[], object]) -> None:
-    """Call `run`, one step. Raises CannotCapture if capturing the step would fail and do harm."""
+    """Run one step. Raises CannotCapture if a capture of the step would fail and do harm."""
     if not step.capturable:
         raise CannotCapture(
             "the step launches from several threads, or a compiler replays graphs of its own"
@@ -111,7 +111,7 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 
 
 class Replays:
-    """A graph that runs `steps` in rounds. Each step finds the L2 cache as the step before left it."""
+    """A graph of rounds of `steps`. Each step finds the L2 cache as its predecessor left it."""
 
     source = "graph"
 
@@ -131,7 +131,7 @@ class Replays:
 
 
 class OwnReplays(Replays):
-    """Rounds of steps that replay graphs of their own. A step's time includes copying its inputs."""
+    """Rounds of steps, each of which replays its own graph. Times include copying the inputs."""
 
     source = "own_graph"
 
@@ -164,11 +164,11 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 
 
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
-    """Time rounds of `steps` by the profiler, since a graph cannot hold the steps.
+    """Measure with the profiler how long rounds of `steps` take, if no graph can hold the steps.
 
-    A sample is the mean kernel time of a round's steps, without NCCL's kernels. In these kernels a
-    rank communicates or waits. Return the samples and the median time of NCCL's kernels per step.
-    Return None if a round has no other kernels. The first call in a process takes 2 s.
+    A sample is the mean kernel time of a round's steps. It excludes NCCL's kernels, in which a rank
+    communicates or waits. Return the samples and the median time of NCCL's kernels per step. Return
+    None if a round has no kernels except NCCL's. The first call in a process takes 2 s.
     """
     profiled_kernels(steps)  # the profiler's own start
     samples: list[float] = []

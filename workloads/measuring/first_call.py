@@ -22,10 +22,10 @@ LONG_S = 3.0  # a step that takes longer is not run again before the measurement
 
 
 def call_once(request: TrialRequest) -> float | None:
-    """Run a trial's first step, then steps for a glance. Return their median time in ms.
+    """Run a trial's first step and a few more. Return the median time of these further steps in ms.
 
-    Return None if the first step takes longer than LONG_S, or the second one fails. Raises the errors of the user's code,
-    and WorkloadError if `expect` is not met.
+    Return None if the first step takes longer than LONG_S, or if the second step fails. Raises the
+    errors of the user's code, and WorkloadError if `expect` is not met.
     """
     apply_request(request, Measurement())
     device, cell = find_device(), request.cell
@@ -51,7 +51,7 @@ def call_once(request: TrialRequest) -> float | None:
 
 @contextmanager
 def _expecting(cell: Cell) -> Iterator[None]:
-    """Raise WorkloadError if the first model called in the block has unexpected parameter or convolution counts."""
+    """Raise WorkloadError if the first model called in the `with` block differs from `expect`."""
     assert cell.model is not None and cell.model.expect is not None
     watch, inside, counted = StepWatch(), list[nn.Module](), dict[str, int]()
 

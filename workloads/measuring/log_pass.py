@@ -63,7 +63,7 @@ class Operation:
 
     @property
     def goes_on(self) -> bool:
-        """Whether errata block every plan so far, so that cuDNN's next list of plans is for this operation too."""
+        """Whether errata block all plans so far. cuDNN then lists more plans of the operation."""
         return bool(self.plans) and not self.timed_ms and self.plans[-1].engine in self.blocked
 
     def choice(self) -> LoggedChoice:
@@ -82,9 +82,9 @@ class Operation:
 
 
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
-    """Run a step, untimed, and read what cuDNN logs of it. Needs CUDA. Raises what the workload raises.
+    """Run an untimed step and read cuDNN's log. Needs CUDA. Raises what the workload raises.
 
-    `shapes` is the number of shapes to run. If it is 0, run the base shape and note its kernels.
+    `shapes` is the number of shapes to run. If it is 0, run the base shape and record its kernels.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")

@@ -155,8 +155,8 @@ def with_conversions(
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
     """Return the operation with the time of its conversions.
 
-    Set `pays` if conversions ran inside the operation. Then also set `loses`, unless the operation
-    is a convolution or an earlier operation lost the layout.
+    If conversions ran inside the operation, set `pays`. Set `loses`, too, if the operation is no
+    convolution and no earlier operation lost the layout.
     """
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)

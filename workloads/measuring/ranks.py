@@ -100,13 +100,13 @@ class Ranks:
 
     def leave(self) -> None:
         """Use this process's own clock again, without waiting for other ranks. The process group ends with
-        the process: ending gloo's group earlier never returned in 2 of 36 pairs of ranks (torch 2.13).
+        the process. A call that ended gloo's group hung in 2 of 36 pairs of ranks (torch 2.13).
         """
         global _together
         _together = None
 
     def taking_turns(self, baton: Baton | None) -> Baton:
-        """Return a baton that all ranks pass on together. Only rank 0 has the block's `baton`."""
+        """Return this rank's baton. Rank 0 has the block's `baton` and passes it on for all."""
         return _CommonBaton(self, baton)
 
 
@@ -164,7 +164,7 @@ def is_together() -> bool:
 
 
 def now() -> float:
-    """Return the seconds of the clock by which loops end. A trial's ranks use rank 0's clock."""
+    """Return a clock's seconds. All ranks of a trial get rank 0's time, so that loops end alike."""
     return agreed(perf_counter)
 
 

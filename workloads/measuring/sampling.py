@@ -70,9 +70,9 @@ def median_error(samples: list[float]) -> float:
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the relative standard error of the median time ratio of the worst two processes.
+    """Return the largest relative standard error of the median time ratio of any two processes.
 
-    `by_process` has a time per round for each process. For one process, return its median's error.
+    `by_process`: each process's times by round. For one process, return its `median_error`.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))
@@ -87,8 +87,8 @@ def _median_deviation(samples: list[float]) -> float:
     """Return the standard error of the median.
 
     Of n samples, the number below the true median varies like the heads of n coins: n/2 on average,
-    with a standard deviation of √n/2. One standard error is therefore half the distance between the
-    samples ranked n/2 ± √n/2. Outliers do not move it (David and Nagaraja, Order Statistics, 7.1).
+    with a standard deviation of (√n)/2. A standard error is thus half the distance between the
+    samples ranked (n ± √n)/2, which no outlier changes (David and Nagaraja, Order Statistics, 7.1).
     """
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2

@@ -1,4 +1,4 @@
-"""Measures steady states in turns: a process times a group of its steps, then the next process does.
+"""Measures steady states in turns. In a turn, one process measures the time of a group of steps.
 
 A lasting change of the host then affects every process of a block, not only those that run after it.
 """

@@ -55,7 +55,7 @@ class StepWatch(TorchDispatchMode):
         self.cudnn_operations: set[str] = set()
         self.inputs: set[str] = set()
         self.weights: set[str] = set()
-        """Distinct types and layouts of the convolutions' weights, as `bfloat16 channels_last`."""
+        """Types and layouts of the convolutions' weights, such as `bfloat16 channels_last`."""
         self.launches: list[tuple[str, int]] = []
         """Each operation, in order, with the number of launches up to its end."""
         self._count = count_launches

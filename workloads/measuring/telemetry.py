@@ -27,7 +27,7 @@ class Telemetry:
     """The readings of a GPU during one trial. Without a monitor nothing is read.
 
     Energy is measured from `begin` to `end`. The summary also has the readings after `end`.
-    Processes in turns never call `end`, because all processes share the GPU's energy counter.
+    Processes that take turns never call `end`, because they share the GPU's energy counter.
     """
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:

@@ -40,7 +40,7 @@ class TracedConvolution:
     output_padding: Shape
     dtype: str
     precision: str | None
-    """Name of the convolution's precision. None if no precision has its `dtype`."""
+    """Name of the precision of this convolution. None if no precision has this `dtype`."""
     layout: str
     route: str
     flops: int
@@ -72,7 +72,7 @@ class TracedOperation:
     loses: bool
     """Whether channels_last is lost in this operation, and not in an earlier one."""
     pays: bool
-    """Whether this operation converts a layout. A copy that loses channels_last does not pay."""
+    """Whether this operation converts a layout. False for a copy that loses channels_last."""
     converts: bool
     """Whether this operation only copies from one layout to another."""
     conversion_ms: float | None = None
@@ -80,10 +80,10 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Map the number of each operation that lost a layout to the operations that pay for the loss.
+    """Map each operation that lost channels_last, by its number, to the conversions that it causes.
 
-    Operations that pay without a loss have the key None. A loss that no operation pays for is
-    left out, unless the operation that lost the layout spent time on a conversion.
+    Conversions without such a cause have the key None. An operation that causes no conversion is
+    left out, unless the operation itself spent time on a conversion.
     """
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):

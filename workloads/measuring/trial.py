@@ -343,7 +343,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return `not_finite`, `diverged` if only the last loss is not finite, or no warning."""
+    """Return `diverged` if only the last loss is not finite, else `not_finite` or no warning."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]

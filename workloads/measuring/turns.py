@@ -1,4 +1,4 @@
-"""Turns: a process gets an order with the baton, and reports when it passes the baton on.
+"""Turns: a process gets a task with the baton, and reports when it passes the baton on.
 
 The processes of a block live side by side on one device, but only one works at a time. The block's leader
 decides whose turn it is, and when enough was measured.
@@ -54,7 +54,7 @@ class Said:
 
 class Baton(Protocol):
     def pass_on(self, said: Said, /) -> Turn:
-        """Report, wait until the baton comes back, and return the next order."""
+        """Report, wait until the baton comes back, and return the next turn."""
 
     @property
     def waited_s(self) -> float:

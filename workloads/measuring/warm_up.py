@@ -1,7 +1,7 @@
 """Warm-up: runs the work, before any timing, until the device's clock has settled.
 
-A clock that is steady at first has not settled. An H200 at its power limit runs at its full clock
-for 0.25 to 0.4 s. Its clock then drops too low, and reaches its lasting value 0.2 s later.
+A clock may be steady at first and settle only later. An H200 at its power limit runs at its full
+clock for 0.25 to 0.4 s. The clock then drops too low, and reaches its lasting value 0.2 s later.
 """
 
 from collections.abc import Callable

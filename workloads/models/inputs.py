@@ -33,9 +33,9 @@ class TensorSpec(BaseModel):
     model_config = STRICT
 
     shape: list[Annotated[int, Field(ge=1, lt=2**31)] | SizeName]
-    """Each size is a number, or the name of a size of the cell's `input`. The names are batch,
-    channels, and length, or height and width, or depth, height and width. Regimes and `batch`
-    change only named sizes. `[]` is a scalar."""
+    """Each size is a number, or the name of a size of the cell's `input`: batch, channels, depth,
+    height or width. If there is only one spatial size, its name is length. Regimes and the cell's
+    `batch` change only named sizes. `[]` is a scalar."""
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
     """Default: floating point, in the cell's precision and layout."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -56,7 +56,7 @@ class TensorSpec(BaseModel):
                 f"`below` needs a dtype of {', '.join(WHOLE)}; found {self.dtype or 'no dtype'}"
             )
         if self.dtype == "uint8" and max(self.below or 0, (self.value or 0) + 1) > 256:
-            raise ValueError("uint8 holds 0 to 255, found more")
+            raise ValueError("uint8 holds 0 to 255, found a larger value")
         if whole and isinstance(self.value, float):
             raise ValueError(f"{self.dtype} takes a whole number, found {self.value}")
         return self
@@ -95,9 +95,7 @@ def _kind(given: object) -> str:
 
 def _reference(name: str) -> str:
     if ":" not in name:
-        raise ValueError(
-            f"expected FILE.py:NAME of a function that is given a shape, found {name!r}"
-        )
+        raise ValueError(f"expected FILE.py:NAME (a function that takes a shape), found {name!r}")
     return name
 
 
@@ -170,7 +168,7 @@ def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
 
     function = import_named(name)
     if not callable(function):
-        raise WorkloadError(f"inputs {name} is a {type(function).__name__}; allowed: a function")
+        raise WorkloadError(f"inputs: {name} is a {type(function).__name__}; allowed: a function")
 
     def placed(tensor: torch.Tensor) -> torch.Tensor:
         floating = tensor.is_floating_point()

@@ -1,4 +1,4 @@
-"""Places models with lazy modules. A first call on the CPU in float32 makes their parameters."""
+"""Places models on a device. A call on the CPU in float32 first makes lazy modules' parameters."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ OFTEN = 32  # networks that halve their input up to five times need multiples of
 JOINS = ("cat", "concat", "concatenate", "stack")
 JOINED = "tensors that are combined differ in size"
 INFERENCE = "--direction inference"
-OWN_STEP = "a function calling the model's `training_step`, declared as `step(batch: torch.Tensor)`"
+OWN_STEP = "a function `step(batch: torch.Tensor)` that calls the model's `training_step`"
 
 
 def remedy_of(error: BaseException, shape: Shape) -> str:

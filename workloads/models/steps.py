@@ -26,8 +26,8 @@ Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
 
 ALLOWED = (
-    "a torch.nn.Module, its class, a function that returns one, or a step: a function that takes "
-    "tensors, annotated torch.Tensor"
+    "a torch.nn.Module, a subclass of it, a function that returns a module, or a step: a function "
+    "with a parameter annotated torch.Tensor"
 )
 SEED = 0  # of the random numbers in an examined forward pass
 

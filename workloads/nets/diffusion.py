@@ -10,7 +10,7 @@ GROUPS = 32  # of every group norm
 
 
 class Residual(nn.Module):
-    """Maps (N, inputs, H, W) to (N, outputs, H, W). Adds the embedded time between convolutions."""
+    """Maps (N, inputs, H, W) to (N, outputs, H, W). Adds a time embedding between convolutions."""
 
     def __init__(self, inputs: int, outputs: int, time: int, dropout: float) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class DiffusionUNet(nn.Module):
     """Maps noisy images (N, channels, H, W) and their time steps (N) to the noise in the images.
 
     Each level after the first halves H and W, so both must be multiples of 2^(len(levels) - 1).
-    The level with the index `attention` and the middle have attention blocks.
+    The middle and the level with the index `attention` have attention blocks.
     """
 
     by_strides = True
-    """Whether only a weight's strides make a convolution channels_last, as here in attention."""
+    """Whether a convolution, here in attention, is channels_last only by its weight's strides."""
 
     def __init__(
         self,

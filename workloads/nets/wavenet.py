@@ -22,7 +22,7 @@ class Layer(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Maps one-hot recordings (N, classes, L) to scores of each next sample, in the same shape.
+    """Maps one-hot recordings (N, classes, L) to scores (N, classes, L) of the samples that follow.
 
     Each of the `cycles` cycles has `layers` layers, with dilations of 1, 2, 4 and so on.
     """

@@ -22,12 +22,12 @@ class ColdShape:
     """
 
     shape: Annotated[list[int], "the input's sizes"]
-    first_ms: Annotated[float, "the first call"]
-    first_forward_ms: Annotated[float | None, "the first call until its backward pass"]
-    first_backward_ms: Annotated[float | None, "the first call's backward pass"]
-    second_ms: Annotated[float | None, "the second call"]
-    second_forward_ms: Annotated[float | None, "the second call until its backward pass"]
-    second_backward_ms: Annotated[float | None, "the second call's backward pass"]
+    first_ms: Annotated[float, "wall time of the first call"]
+    first_forward_ms: Annotated[float | None, "time of the first call before its backward pass"]
+    first_backward_ms: Annotated[float | None, "time of the first call's backward pass"]
+    second_ms: Annotated[float | None, "wall time of the second call"]
+    second_forward_ms: Annotated[float | None, "time of the second call before its backward pass"]
+    second_backward_ms: Annotated[float | None, "time of the second call's backward pass"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Kernel:
     """A kernel or memory operation that a step launched."""
 
     name: Annotated[str, "name in the driver, mangled if C++"]
-    operation: Annotated[str | None, "PyTorch's operation that launched it; null where unknown"]
+    operation: Annotated[str | None, "PyTorch operation that launched the kernel; null if unknown"]
     kind: Annotated[str, "convolution, layout_conversion or other"]
     grid: Annotated[list[int] | None, "blocks in x, y and z"]
     block: Annotated[list[int] | None, "threads of a block in x, y and z"]
@@ -46,7 +46,7 @@ class Kernel:
 class ComputedTensor:
     """An output or gradient that a step computes from fixed random inputs and weights."""
 
-    tensor: Annotated[str, "its name in the workload"]
+    tensor: Annotated[str, "name of the tensor in the workload"]
     elements: Annotated[int, "numbers in it"]
     fingerprint: Annotated[str, "hash of its bits"]
     relative_l2_error: Annotated[float | None, "‖x − x64‖₂ / ‖x64‖₂ against float64"]
@@ -64,7 +64,7 @@ class LoggedChoice:
     workspace_bytes: Annotated[int, "its workspace"]
     plans_built: Annotated[int, "plans built, the chosen plan included"] = 1
     plans_timed: Annotated[int, "plans that a search timed; 0: no search"] = 0
-    timed_ms: Annotated[float | None, "time of the chosen plan in the search"] = None
+    timed_ms: Annotated[float | None, "time that a search measured for the chosen plan"] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +87,13 @@ class Measured:
 
     loop_kind: str | None = column("closed: all shapes were called before timing; open: not all")
     workload_hash: str | None = column("hash of the user's code in the cell; null: none")
-    conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, as read")
+    conv_fp32_precision: str | None = column("torch.backends.cudnn.conv.fp32_precision, read back")
     threads: int | None = column("CPU threads torch used")
     compute_cache: str | None = column(
-        "cache of CUDA and torch.compile: empty, warm or disabled; null: none"
+        "state of CUDA's and torch.compile's cache: empty, warm or disabled; null: no cache"
     )
-    compute_cache_entries_before: int | None = column("CUDA's files in the cache at the start")
-    compute_cache_entries_added: int | None = column("CUDA's files that the trial added")
+    compute_cache_entries_before: int | None = column("count of files CUDA cached before the trial")
+    compute_cache_entries_added: int | None = column("count of files CUDA cached in the trial")
     cold: list[ColdShape] | None = column("cold cost of each distinct shape, in order of arrival")
     distinct_shapes: int | None = column("distinct shapes called in the cold part")
     regime_shapes: int | None = column("distinct shapes of the regime; null: they never end")
@@ -115,13 +115,15 @@ class MemoryUse:
 
     cold_free_bytes: int | None = column("device memory that was free before cold calls")
     cold_allocated_bytes_before: int | None = column("device memory allocated before cold calls")
-    cold_reserved_bytes_before: int | None = column("reserved by PyTorch before the cold part")
+    cold_reserved_bytes_before: int | None = column("memory reserved before the cold part")
     cold_peak_allocated_bytes: int | None = column("peak of allocated memory in the cold part")
     cold_peak_reserved_bytes: int | None = column("peak of reserved memory in the cold part")
-    cold_allocated_bytes_after: int | None = column("allocated after the cold part")
-    cold_reserved_bytes_after: int | None = column("reserved after cold calls: searches free some")
-    steady_allocated_bytes: int | None = column("allocated after the timed loop")
-    steady_reserved_bytes: int | None = column("reserved after the timed loop")
+    cold_allocated_bytes_after: int | None = column("memory allocated at the end of the cold part")
+    cold_reserved_bytes_after: int | None = column(
+        "memory reserved at the end of the cold part; searches may have freed some"
+    )
+    steady_allocated_bytes: int | None = column("memory allocated at the end of the timed loop")
+    steady_reserved_bytes: int | None = column("memory reserved at the end of the timed loop")
     steady_peak_allocated_bytes: int | None = column("peak of allocated memory in the timed loop")
     steady_peak_reserved_bytes: int | None = column("peak of reserved memory in the timed loop")
     peak_host_bytes: int | None = column("peak resident memory of the trial's process")
@@ -132,26 +134,26 @@ class Calibration:
     """The device's speed at two fixed tasks, measured between the cold and the steady part."""
 
     calibration_matmul_tflops: float | None = column(
-        "a fixed matrix product in the trial's precision, 10^12 operations a second"
+        "speed of a fixed matrix product in the trial's precision, in 10^12 operations per second"
     )
     calibration_copy_gbps: float | None = column(
-        "a fixed copy in device memory, 10^9 bytes read and written a second"
+        "speed of a fixed copy in device memory, in 10^9 bytes read and written per second"
     )
 
 
 @dataclass(kw_only=True)
 class SteadyWall:
     warmup_s: float | None = column("how long the loop ran before it was timed")
-    warmup_settled: bool | None = column("whether the clock (if unknown, the pace) had settled")
+    warmup_settled: bool | None = column("whether the clock or, if unknown, the step time settled")
     steady_wall_samples_ms: list[float] | None = column(
         "wall time per iteration: of each timed group (closed loop) or of each step, searches included (open loop)"
     )
-    steady_wall_rounds: list[int] | None = column("number of each sample's round in its block")
+    steady_wall_rounds: list[int] | None = column("index of the round that gave each sample")
     steady_wall_ms: float | None = column(
         "wall time per iteration: median of the samples (closed loop), their mean (open loop)"
     )
-    steady_wall_p10_ms: float | None = column("10% of the samples are below")
-    steady_wall_p90_ms: float | None = column("90% of the samples are below")
+    steady_wall_p10_ms: float | None = column("10th percentile of the samples")
+    steady_wall_p90_ms: float | None = column("90th percentile of the samples")
     steady_wall_error: float | None = column("relative standard error of the process's median")
     steady_iterations: int | None = column("iterations behind the samples")
     steady_stop: str | None = column("why timing stopped: precision, budget or horizon")
@@ -160,23 +162,23 @@ class SteadyWall:
 @dataclass(kw_only=True)
 class SteadyDevice:
     steady_device_source: str | None = column(
-        "graph (a CUDA graph of steps), own_graph (that of execution cuda_graph) or profiler"
+        "graph (a CUDA graph of steps), own_graph (one made by execution cuda_graph) or profiler"
     )
     steady_device_note: str | None = column("why there is no graph, or no device time at all")
     steady_device_samples_ms: list[float] | None = column(
-        "device time per iteration without launch gaps: of each replay, or of a turn's replays"
+        "device time per iteration, without launch gaps; one sample for each replay or each turn"
     )
     steady_wait_ms: float | None = column(
-        "time of NCCL's kernels per iteration, not in the device time; null: one rank"
+        "time per iteration of NCCL's kernels, which device time leaves out; null: one rank"
     )
-    steady_device_rounds: list[int] | None = column("number of each sample's round in its block")
+    steady_device_rounds: list[int] | None = column("index of the round that gave each sample")
     steady_device_ms: float | None = column("median of the samples")
-    steady_device_p10_ms: float | None = column("10% of the samples are below")
-    steady_device_p90_ms: float | None = column("90% of the samples are below")
+    steady_device_p10_ms: float | None = column("10th percentile of the samples")
+    steady_device_p90_ms: float | None = column("90th percentile of the samples")
     steady_device_error: float | None = column("relative standard error of the process's median")
     steady_device_iterations: int | None = column("iterations behind the samples")
     steady_device_stop: str | None = column("why timing stopped: precision or budget")
-    launch_bound: bool | None = column("wall time over 1.1 × device time: the loop is CPU-bound")
+    launch_bound: bool | None = column("whether wall time is above 1.1 × device time (CPU-bound)")
 
 
 @dataclass(kw_only=True)
@@ -202,23 +204,23 @@ class Ran:
 class Choice:
     """Backends and kernels that the timed process chose for the base shape; FLOPs and bytes."""
 
-    convolutions: int | None = column("forward convolutions of a step; if none, backward ones")
+    convolutions: int | None = column("number of forward (if none, backward) convolutions per step")
     routes: list[str] | None = column("distinct backends of the convolutions, such as Cudnn")
     convolution_inputs: list[str] | None = column(
-        "distinct types and layouts, by strides, in which inputs reach convolutions, as bfloat16 channels_last"
+        "types and layouts (by strides) of the convolutions' inputs, such as bfloat16 channels_last"
     )
     convolution_weights: list[str] | None = column("types and layouts of the convolutions' weights")
     layout_losses: list[str] | None = column(
         "layers and operations that take channels_last and return contiguous, if a convolution or copy converts back; "
         "null in layout contiguous"
     )
-    cudnn_operations: list[str] | None = column("other operations run by cuDNN, as _cudnn_rnn")
-    convolution_flops: int | None = column("2 × multiply-adds of convolutions, each direction")
+    cudnn_operations: list[str] | None = column("other operations of cuDNN, such as _cudnn_rnn")
+    convolution_flops: int | None = column("2 × multiply-adds of convolutions in all directions")
     convolution_bytes: int | None = column("least bytes moved: each operand once in each direction")
-    roofline_ms: float | None = column("convolutions' least time at the speeds of calibration")
+    roofline_ms: float | None = column("least time of the convolutions at the calibrated speeds")
     roofline_share: float | None = column("roofline_ms / device time (if unknown, wall time)")
-    kernels_source: str | None = column("graph (the timed process's own) or profiler")
-    kernels_note: str | None = column("why kernels are unknown, or not from the graph")
+    kernels_source: str | None = column("source of `kernels`: graph (a captured step) or profiler")
+    kernels_note: str | None = column("why `kernels` comes from the profiler, not from a graph")
     kernels: list[Kernel] | None = column("kernels that the step launches, in order")
     kernels_hash: str | None = column("hash of the convolutions' kernels, their order and grids")
     layout_conversions: int | None = column("launches of kind layout_conversion")
@@ -230,8 +232,8 @@ class Computed:
     computed: list[ComputedTensor] | None = column("outputs and gradients of one step")
     fingerprint: str | None = column("hash of the bits of all of `computed`")
     bitwise_repeatable: bool | None = column("whether a second run gave the same bits")
-    relative_l2_error: float | None = column("largest relative L2 error of `computed` to float64")
-    relative_max_error: float | None = column("largest relative maximum error of `computed`")
+    relative_l2_error: float | None = column("largest `relative_l2_error` in `computed`")
+    relative_max_error: float | None = column("largest `relative_max_error` in `computed`")
     reference_note: str | None = column("why a requested float64 reference is missing")
 
 
@@ -245,8 +247,8 @@ class GpuTelemetry:
     sm_clock_low_mhz: int | None = column("lowest SM clock seen")
     sm_clock_high_mhz: int | None = column("highest SM clock seen")
     memory_clock_mhz: int | None = column("memory clock at the end")
-    power_w: float | None = column("mean power from NVML's energy counter; null in turns")
-    energy_per_iteration_mj: float | None = column("energy of a timed iteration; null in turns")
+    power_w: float | None = column("mean power from NVML's energy counter; null if `in_turns`")
+    energy_per_iteration_mj: float | None = column("energy per timed iteration; null if `in_turns`")
     temperature_c: int | None = column("highest temperature seen")
     throttle_reasons: list[str] | None = column("what slowed the clocks, as NVML names it")
     other_processes: int | None = column("largest number of others' processes on the GPU")
@@ -258,7 +260,7 @@ class GpuTelemetry:
 
 @dataclass(kw_only=True)
 class Logged:
-    """cuDNN's log of a separate, untimed process, which may choose other plans."""
+    """cuDNN's log of an untimed process. The timed process may choose other plans than this one."""
 
     logged_choices: list[LoggedChoice] | None = column(
         "entries of cuDNN's log about each convolution's first call"
@@ -266,4 +268,4 @@ class Logged:
     logged_searches: int | None = column("logged convolutions whose plans were timed")
     logged_workspace_bytes: int | None = column("largest workspace of the chosen plans")
     logged_largest_workspace_bytes: int | None = column("largest workspace of plans in searches")
-    logged_plans_dropped: int | None = column("plans in searches that exceed the free memory")
+    logged_plans_dropped: int | None = column("number of searched plans that exceed free memory")

@@ -7,7 +7,9 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Cycle(SpatialRegime):
-    """`sizes` sizes from the base size down, `step` pixels apart (rounded up to a `multiple`)."""
+    """The base size, then `sizes` - 1 smaller sizes in steps of `step` pixels. The `step` is
+    rounded up to a multiple of `multiple`.
+    """
 
     sizes: int = number(4, least=2)
     step: int = number(16, least=1)

@@ -1,4 +1,4 @@
-"""Each step has a new input size, as with images of any size. Enough sizes make the loop open."""
+"""Each step has a new input size, as with images of any size."""
 
 import random
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Fresh(SpatialRegime):
                 yield resized(base, space)
 
     def _lowest(self, size: int) -> int:
-        """Return the smallest size that may be drawn, as a number of `multiple`s."""
+        """Return the smallest size that may be drawn, divided by `multiple`."""
         return max(1, ceil(round(size * self.smallest) / self.multiple))
 
     def _sizes(self, base: Shape) -> int:

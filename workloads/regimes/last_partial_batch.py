@@ -10,7 +10,7 @@ MOST_BATCHES = 10_000  # a timed group is a whole epoch
 
 @dataclass(frozen=True, kw_only=True)
 class LastPartialBatch(ShapeRegime):
-    """`full_batches` batches of the base size, then one of `last` times that size."""
+    """`full_batches` batches of the base size, then one batch of `last` × the base size."""
 
     varies = "batch"
 
@@ -21,6 +21,6 @@ class LastPartialBatch(ShapeRegime):
         smaller = max(1, round(base[0] * self.last))
         if smaller == base[0]:
             raise WorkloadError(
-                f"regime last_partial_batch: last={self.last} makes a batch of {base[0]} no smaller"
+                f"regime last_partial_batch: last={self.last} must give a batch below {base[0]}"
             )
         return (base,) * self.full_batches + ((smaller, *base[1:]),)

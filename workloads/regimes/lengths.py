@@ -24,7 +24,7 @@ class Lengths(SpatialRegime):
 
     median: float = number(0.2, above=0)
     spread: float = number(0.8, above=0)
-    """Standard deviation of the logarithm."""
+    """Standard deviation of the logarithm of the last size."""
     shortest: float = 0.05
     buckets: int = number(0, least=0)
     draws: int = number(100, least=2)

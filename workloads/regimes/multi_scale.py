@@ -8,7 +8,8 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class MultiScale(SpatialRegime):
-    """`sizes` sizes from the base size down, `step` pixels apart (rounded up to a `multiple`), each for `hold` batches.
+    """The base size and `sizes` - 1 smaller sizes in steps of `step` pixels, each size for `hold`
+    batches. The `step` is rounded up to a multiple of `multiple`.
 
     The defaults are those of YOLOv2 at a base size of 608: 320 to 608 by 32, a new one every ten
     batches (Redmon and Farhadi 2017, section 2). Sizes come in random order, each once per round.

@@ -10,7 +10,7 @@ MOST_STEPS = 10_000  # of each kind: a timed group is a whole period
 
 @dataclass(frozen=True, kw_only=True)
 class TrainAndEval(ShapeRegime):
-    """`train_steps` steps at the base batch, then `eval_steps` at `eval_batch` times that batch."""
+    """`train_steps` steps at the base batch, then `eval_steps` steps at `eval_batch` × base."""
 
     varies = "batch"
 
@@ -22,6 +22,6 @@ class TrainAndEval(ShapeRegime):
         batch = max(1, round(base[0] * self.eval_batch))
         if batch == base[0]:
             raise WorkloadError(
-                f"regime train_and_eval: eval_batch {self.eval_batch} must change batch {base[0]}"
+                f"regime train_and_eval: eval_batch {self.eval_batch} leaves the batch at {base[0]}"
             )
         return (base,) * self.train_steps + ((batch, *base[1:]),) * self.eval_steps

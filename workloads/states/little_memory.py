@@ -19,12 +19,12 @@ PAGE_BYTES = 2 * MIB  # CUDA's driver allocates in pages
 
 @dataclass(frozen=True, kw_only=True)
 class LittleMemory(State):
-    """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and workspaces.
-    On a CPU nothing changes.
+    """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and
+    workspaces. On a CPU nothing changes.
 
     While steps are timed, an allocation from CUDA's driver occupies the rest of the memory. Memory
     columns do not count this allocation. The caching allocator is emptied, because a search may use
-    its largest free block. A first call therefore allocates anew.
+    the allocator's largest free block. A first call therefore allocates anew.
     """
 
     alone = True

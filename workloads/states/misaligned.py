@@ -16,8 +16,8 @@ class Misaligned(State):
     """A step's floating inputs begin `offset` elements into a larger storage, so that their data
     pointers are no multiple of 16 bytes; shapes, strides and values are the same.
 
-    PyTorch's cache of cuDNN's plans has that alignment in its key. Weights, activations, and inputs
-    that a step first converts (as autocast does) stay aligned.
+    PyTorch's cache of cuDNN's plans has that alignment in its key. Weights and activations stay
+    aligned. Inputs stay aligned if a step first converts them, as autocast does.
     """
 
     offset: int = number(1, least=1, most=MOST)

@@ -72,7 +72,7 @@ class RMSprop(Optimiser):
     lr: float = 0.01
     alpha: float = 0.99
     eps: float = 1e-8
-    """In fp16 the default is rounded to zero, as for Adam."""
+    """In fp16 the default is rounded to zero, like the default of Adam."""
     momentum: float = 0.0
     weight_decay: float = 0.0
 
@@ -90,9 +90,9 @@ class Expect(BaseModel):
     model_config = STRICT
 
     parameters: PositiveInt | None = None
-    """Elements of all parameters."""
+    """Number of elements in all parameters together."""
     convolutions: PositiveInt | None = None
-    """Convolutions that one call runs."""
+    """Number of convolutions that one call runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

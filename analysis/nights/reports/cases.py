@@ -21,7 +21,7 @@ from cudnn_sweep.analysis.nights.reports.words import (
 from cudnn_sweep.analysis.nights.series import AMOUNTS, Series, SeriesKey
 from cudnn_sweep.analysis.words import one_line
 
-WITH_ITS_GPU = "changed like most series of its GPU: see the finding of series"
+WITH_ITS_GPU = "changed like most series of its GPU; the shared finding is series"
 TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with, or no value tonight"
 BASE_UNITS = {"ms": ("seconds", 1e-3), "bytes": ("bytes", 1.0), "share": ("ratio", 1.0)}
 Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]

@@ -49,7 +49,7 @@ ROLES: dict[Group, str] = {
 MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""KIND of a side in `sweep compare`, by changed part. The first part that has changed is used."""
+"""KIND of a side in `sweep compare` for each part. Of the changed parts, the first is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +146,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return a line with one change, if possible a `fresh` alert, and counts of other changes."""
+    """Return a line that describes one change, preferably a `fresh` alert, and counts others."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -177,8 +177,8 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes. Shared changes come first and changes with a `wall_ratio` last;
-    otherwise the change with the most series comes first."""
+    """Group findings into changes. The order is: shared changes, changes without a `wall_ratio`,
+    changes with a `wall_ratio`. Of each kind, the change with the most series comes first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -224,7 +224,7 @@ def sections(
     changes = one_by_one(finding_texts(outcome))
     histories = {entry.key: history(entry) for entry in series if entry.points}
     group = partial(_group, changes, histories)
-    how = "To accept a change from a date on (here the first alert):"
+    how = "To accept a change, for example the first alert:"
     accept = [(how, Verbatim(how_to_accept(outcome, alert, results))) for alert in outcome.alerts]
     reasons = [(reason,) for reason in outcome.reasons]
     of_the_night = [(name, Verbatim(value)) for name, value in facts(outcome)]
@@ -279,7 +279,7 @@ def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Sect
     return Section(
         title="Every series",
         notes=_more(rows),
-        head=("series", "smallest change that it could show", "a bar for each night"),
+        head=("series", "smallest change that would show", "a bar for each night"),
         rows=[row for _, *row in sorted(rows)[:MOST_ROWS]],
         is_rest=True,
     )

@@ -188,7 +188,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return `series.smallest_step` as text. Return an empty text for words or too few nights."""
+    """Return `series.smallest_step` as text. Return an empty text if the series has none."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""

@@ -1,8 +1,7 @@
 """Figure: a chart of a report, with its table, explanation and Vega-Lite spec.
 
-The spec's expressions may use `min_effect`; `narrow`, which is true on a phone; and `dense`, which is true if there are
-too many rows to give each a line with a name.
-"""
+The spec's expressions may use `min_effect`; `narrow`, which is true on a phone; and `dense`, which
+is true if there are too many rows to give each a line with a name."""
 
 import json
 from collections.abc import Sequence
@@ -64,13 +63,13 @@ class Figure:
     table: str
     """Name of the page's table that the chart draws."""
     needs: Sequence[str]
-    """Fields that a row must have to be drawn."""
+    """Required fields. A table row that lacks one of them is not drawn."""
     compares: str | None = None
-    """Field that needs two or more values in a line of the chart. Other lines are not drawn."""
+    """Compared field. A chart row is drawn only if it has two or more values of this field."""
     columns: Sequence[str]
     """Fields in the tooltip and in the table below the chart."""
     rows: str | None = None
-    """Field whose values each get a line of the chart. If None, the chart's height is fixed."""
+    """Field with one chart row for each of its values. If None, the chart's height is fixed."""
     drawing: Spec
 
 

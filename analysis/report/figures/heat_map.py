@@ -48,8 +48,9 @@ HEAT_MAP = _heat_map(
     place=20,
     name="heat_map",
     title="Workload by regime",
-    about="The same ratios of workloads timed in several shape regimes, a column for each. Each field shows the ratio and the sign of its "
-    f"verdict: {', '.join(vega.VERDICT_TEXTS.values())}. If there are many rows, fields show colours alone.",
+    about="Each row is a workload that was timed in several shape regimes; each column is a regime. "
+    "A field shows the ratio candidate / baseline and the sign of its verdict: "
+    f"{', '.join(vega.VERDICT_TEXTS.values())}. If there are many rows, fields show only colours.",
     columns=["row_label", "regime_label", "ratio", "verdict", "label"],
 )
 PRECISION_MAP = _heat_map(
@@ -58,7 +59,8 @@ PRECISION_MAP = _heat_map(
     place=18,
     name="precision_map",
     title="Workload by precision",
-    about="The same ratios of workloads timed in several precisions, GPUs or versions, a column for each.",
+    about="Ratios of the workloads that were timed in several precisions, on several GPUs or with "
+    "several versions. Each row is a workload, each column is one combination of these.",
     columns=["grid_label", "precision_label", "ratio", "verdict", "label"],
 )
 BATCH_MAP = _heat_map(
@@ -68,7 +70,7 @@ BATCH_MAP = _heat_map(
     place=22,
     name="batch_map",
     title="Size by batch",
-    about="The same ratios of the workloads that were timed at several batches or sizes of input: a row "
-    "for each size, a column for each batch.",
+    about="Ratios of the workloads that were timed at several batches or sizes of input. Each row "
+    "is a size, each column is a batch.",
     columns=["family", "size", "batch", "ratio", "verdict", "label"],
 )

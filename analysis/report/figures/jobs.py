@@ -14,7 +14,7 @@ OF_CONFIG: vega.Spec = {"color": CONFIG, "detail": KEY}
 ON_LINE: vega.Spec = {"y": {"datum": 1}, "color": CONFIG}  # where the times with both are equal
 REACH = [{"expr": "1 / reach"}, {"expr": "reach"}]
 STEPS = vega.log_scaled("steps", "steps of the job", [100, 1e6], format="~s", grid=True)
-RATIO = vega.log_scaled("job_ratio", "job's time / with the baseline", REACH, grid=True)
+RATIO = vega.log_scaled("job_ratio", "job's time, candidate / baseline", REACH, grid=True)
 INTERVAL: vega.Spec = {"y": vega.quantity("job_low"), "y2": {"field": "job_high"}}
 CROSSINGS: vega.Spec = {"x": vega.quantity("crossing_low"), "x2": {"field": "crossing_high"}}
 AREA = {"type": "area", "opacity": 0.18, "clip": True}
@@ -25,7 +25,7 @@ DOT = {"type": "point", "filled": True, "size": 90, "opacity": 1, "clip": True}
 JOBS = vega.Figure(
     place=5,
     name="jobs",
-    title="A job's time by its steps",
+    title="A job's time against its steps",
     about="Time of the whole job, divided by its time with the baseline (the dashed line), with 95% intervals, in the "
     "cell whose name you selected. Dots mark the break-even points, with their intervals. Starts and searches are "
     "within the time and fill most of a short job. Curves leave the chart where the difference is large.",

@@ -1,6 +1,5 @@
 """Colours by role. Charts use CSS variables, so that colours follow the reader's light or dark theme; printed colours
-are those of the light theme.
-"""
+are those of the light theme."""
 
 COLOURS = {
     "ink": ("#1b1f24", "#e6e9ed"),

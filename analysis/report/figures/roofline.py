@@ -31,7 +31,7 @@ REACHED = vega.calculate(
     reached="datum.convolution_flops / 1e9 / datum.candidate_ms",
 )
 TITLE = "convolutions' operations per byte"
-SPEED = "10\u00b9\u00b2 operations a second"
+SPEED = "10\u00b9\u00b2 operations per second"
 X = vega.log_scaled("operations_per_byte", TITLE, grid=True)
 ON_ROOF = {"x": vega.quantity("at", title=TITLE), "y": vega.quantity("height")}
 FROM_BASELINE = {"y": vega.quantity("baseline_reached"), "y2": {"field": "reached"}}
@@ -41,11 +41,12 @@ RULE = {"type": "rule", "strokeWidth": 2}
 ROOFLINE = vega.Figure(
     place=40,
     name="roofline",
-    title="Speed-up under the hardware's limit",
-    about="Operations of a cell's convolutions in the time of its whole step, against their operations per byte. Marks "
-    "are the candidate, the other ends of their lines the baseline. Grey lines are the limits that calibration reached "
-    "on each GPU in each precision: a copy where they rise, a matrix product where they are flat. The farther "
-    "below a mark is, the more of the time is other work, launches or slow kernels.",
+    title="Speed compared with the hardware's limit",
+    about="Speed of a cell's convolutions (their operations / the time of the whole step) against "
+    "their operations per byte. A mark is the candidate; the other end of its line is the "
+    "baseline. Grey lines are the limits that calibration reached on each GPU in each precision: a "
+    "copy where they rise, a matrix product where they are flat. The farther a mark is below its "
+    "limit, the more of the time is other work, launches or slow kernels.",
     table="verdicts",
     needs=["ratio", "operations_per_byte", "convolution_flops", "matmul_tflops", "copy_gbps"],
     compares="operations_per_byte",

@@ -8,7 +8,7 @@ from cudnn_sweep.analysis.report.figures.palette import colour
 KINDS = {
     "left_out": ("failed, throttled or shared", colour("hurts")),
     "slowed": ("below 95% of its highest clock", colour("inconclusive")),
-    "counts": ("at its clock, or unknown", colour("less_3")),
+    "counts": ("at 95% or more, or clock unknown", colour("less_3")),
 }
 WORDS, TONES = (list(parts) for parts in zip(*KINDS.values(), strict=True))
 KIND = vega.calculate(
@@ -20,7 +20,7 @@ MINUTES = {"title": "minutes since the launch's first trial", "axis": {"orient":
 TIME_LINE = vega.Figure(
     place=80,
     name="time_line",
-    title="Trials in time, by GPU",
+    title="Trials of each GPU over time",
     about="A line for each GPU of each launch, a bar for each trial from its start to its end. Verdicts leave out trials "
     "that failed, and those of a throttled or shared GPU; a bar's tooltip has the reason. The table has each clock.",
     table="trials",

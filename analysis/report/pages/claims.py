@@ -11,10 +11,11 @@ from cudnn_sweep.analysis.report.pages.page import APART, Entry, Page, Row
 from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
-    "Each claim is judged figure by figure, with other settings at PyTorch's defaults. A figure holds, does not hold, or "
-    "is undecided if its interval leaves both open or its cell lacks blocks. A claim holds if all decided figures say so, and at least half of all are "
-    "decided. If only some say so, the verdict names the conditions in which all of them do, then those in which some "
-    "do. A ratio is candidate / baseline, with its 95% interval."
+    "Each claim is judged by figures (measured numbers of single cells), with other settings at "
+    "PyTorch's defaults. A figure holds or does not hold; it is undecided if its interval allows "
+    "both or its cell lacks blocks. A claim holds if all decided figures hold and at least half of "
+    "all are decided. If only some decided ones hold, the verdict names the conditions in which all "
+    "hold, then those in which some hold. A ratio is candidate / baseline, with its 95% interval."
 )
 VERDICTS = {
     "holds": "hold",
@@ -51,7 +52,7 @@ def _entry(rows: list[Row], options: str) -> Entry:
         group=groups.pop() if len(groups) == 1 else APART,
         facts={
             **facts,
-            "one or two figures only": first["rests_on_few"],
+            "conditions with one or two decided figures": first["rests_on_few"],
             "trials compared": f"{trials:,}" if (trials := _trials(rows)) else "",
             "measure it": first["measured_by"],
         },
@@ -70,15 +71,15 @@ def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
 
 
 def _verdict(rows: list[Row]) -> str:
-    """Return the verdict and, if it was measured, the first condition's counts and ranges."""
+    """Return the verdict. For a measured claim, add the first condition's counts and ranges."""
     conditions = [f"{name}: {text}" for name, text in _conditions(rows) if text]
     is_measured = rows[0]["verdict"] != "not measured"
     return "; ".join(filter(None, [rows[0]["in_words"], *conditions[:is_measured]]))
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Sum trials over cells and contrasts. Measures of one cell and contrast share trials, so only
-    the measure with the most trials counts."""
+    """Return the number of trials over all cells and contrasts. All measures of one cell in one
+    contrast come from the same trials, so only the measure with the most trials counts."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:

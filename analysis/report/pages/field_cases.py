@@ -9,10 +9,10 @@ from cudnn_sweep.analysis.words import figure, given, interval, number, ratio
 
 ABOUT = (
     "Each case is a claim that somebody published about a convolution, beside a measurement of the "
-    "same cell today. A ratio is candidate / baseline; in brackets its 95% interval, or the range "
-    "over processes if a case is about one side. The cause explains today's difference. What a "
-    "report did not say is listed as assumed. Most claims of faster or slower hold if the change is 3% or more, "
-    "whatever factor was reported."
+    "same cell today. A ratio is candidate / baseline. In brackets is its 95% interval, or the "
+    "range over processes if a case is about one side. The cause explains today's difference. What "
+    "a report did not say is listed as assumed. Most claims of a speed-up or slowdown hold if the "
+    "change is 3% or more, whatever factor was reported."
 )
 UNITS = {
     "wall": "wall time, ms",
@@ -24,8 +24,8 @@ UNITS = {
     "roofline": "share of the roofline",
     "first_over_second": "first call / second call",
     "failed": "share of processes that fail",
-    "unrepeatable": "share of processes that differ in a second run",
-    "outside_cudnn": "share of processes outside cuDNN",
+    "unrepeatable": "share of processes whose second run gave other bits",
+    "outside_cudnn": "share of processes whose convolutions ran outside cuDNN",
     "choices": "different choices of kernels",
 }
 MB = 1e6

@@ -42,11 +42,11 @@ class Page:
     questions: tuple[str, ...]
     """Names of the questions that the page answers; their SQL makes all judgements."""
     noun: str
-    """What one paragraph is about, such as a claim, for counts in the headline."""
+    """Noun for a paragraph, such as `claim`. The headline's count has this noun."""
     groups: Mapping[str, str]
     """Headings in the order shown, each with the role that gives its colour."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Function that makes the paragraphs from the rows and from the options of shown commands."""
+    """Function that makes paragraphs from rows and from the options for a paragraph's command."""
     nothing: str = "No trial is stored here."
     """Headline of a page without paragraphs."""
 
@@ -56,7 +56,7 @@ class Shown:
     page: Page
     location: str
     measured: Sequence[str]
-    """GPUs, each with versions, on which the rows were measured."""
+    """GPUs on which the rows were measured, each with the versions of torch, cuDNN and driver."""
     entries: Sequence[Entry]
     rows: Sequence[Row]
 

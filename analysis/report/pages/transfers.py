@@ -1,4 +1,4 @@
-"""The page of what carries over from one GPU model to another or, if only one GPU model is stored, between versions."""
+"""The page that compares results of GPU models or, if only one is stored, of software versions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,10 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import percent
 
 ABOUT = (
-    "A verdict carries over if both sides decided alike (helps, hurts, equivalent, fails). A direction is "
-    "known if the interval excludes 1. Choices are a config's most common kernels. Shares have 95% "
-    "intervals, which hold for cells like these, not for all cells. A turned verdict is one that did not carry over."
+    "A verdict (helps, hurts, equivalent or fails) carries over if both sides have the same; else "
+    "it is turned. A direction is known if the interval excludes 1. A choice is the list of "
+    "kernels that a config's processes ran most often. Shares have 95% intervals, which hold for "
+    "cells like these, not for all cells."
 )
 SHARES, TURNED = "shares", "turned verdicts"
 
@@ -31,7 +32,7 @@ TRANSFERS = Page(
     about=ABOUT,
     questions=("transfers",),
     noun="finding",
-    nothing="No cell was measured on two GPU models or versions.",
+    nothing="No cell was measured on two GPU models or software versions.",
     groups={SHARES: "equivalent", TURNED: "inconclusive"},
     entries=lambda rows, _: list(map(entry, rows)),
 )

@@ -1,6 +1,6 @@
--- How long does a job take with either config, by its steps, and what is the advice?
+-- How long does a job of each number of steps take with either config, and what is the advice?
 --
--- A row a cell and start, as `sweep query advice` has it; lists are text, in the order of `steps`.
+-- One row for each cell and start: see `sweep query advice`. Lists are text, in order of `steps`.
 with jobs as materialized (
     from jobs_weighed(
         $field, $baseline, $candidate,

@@ -2,12 +2,12 @@
 -- terminal: verdict, workload, measure, baseline_value, candidate_value,
 --     value[value_low value_high], verdict_of_it, outcome
 --
--- The way: `time.time()` around 100 forward calls, without waiting for the GPU, with benchmark on
--- and then off in one process. The claim holds if this clock gives the same verdict as the
--- convolution's wall time in fresh processes, which is listed, too. A ratio of clocks is on / off,
--- with a t interval over processes. The clock is read while the GPU still works: the first loop's
--- time includes the search, the second loop's only launches of the plans that the search chose.
--- Rows without outcome: the other order, and a script that waits for the GPU.
+-- The tutorials read `time.time()` around 100 forward calls, without waiting for the GPU, with
+-- benchmark on and then off in one process. The claim holds if this clock gives the same verdict as
+-- the convolution's wall time in fresh processes, which is also listed. A ratio of clocks is on /
+-- off, with a t interval over processes. The clock is read while the GPU still works. So the first
+-- loop's time includes the search, and the second loop's time only the launches of the chosen
+-- plans. Rows without outcome are the other order, and a script that waits for the GPU.
 with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         concat_ws('|', cell_id, env_hash, software_hash) as cell,

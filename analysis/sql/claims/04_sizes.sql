@@ -1,11 +1,11 @@
--- Does benchmark pay if sizes stay, and hurt if they change?
+-- Does benchmark help if input sizes stay the same, and hurt if the sizes change?
 -- terminal: verdict, cell, measure, baseline_value, candidate_value, value[value_low value_high],
 --     outcome
 --
--- Cells with all else at PyTorch's defaults. Where sizes stay, the claim holds if benchmark helps
--- wall time; where sizes come back or are always new, if it hurts. Shapes at which a step
--- gets faster have rows without outcome: iterations after which the search has paid for itself, its
--- cost (baseline_value) and what an iteration then saves (candidate_value), both in ms.
+-- All other settings are at PyTorch's defaults. The claim holds where sizes stay if benchmark helps
+-- wall time, and where sizes come back or are always new if it hurts. A shape at which a step gets
+-- faster has a row without outcome, with the number of iterations that pay for the search, the
+-- search's cost (baseline_value) and what an iteration then saves (candidate_value), both in ms.
 with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

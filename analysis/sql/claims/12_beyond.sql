@@ -2,17 +2,17 @@
 -- terminal: verdict, cell, condition, measure, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- All other settings are at PyTorch's defaults. The claim holds for a cell with one of these.
--- Memory: the peak of reserved memory is larger by $min_effect or more. Launches: the loop is
--- CPU-bound, and wall time does not show a change on the GPU. Choices: processes with benchmark on
--- run different kernels. Precision, layout: the step's verdict changes with precision or layout.
--- Limit: timing all plans (benchmark_limit=0) finds faster plans than timing ten.
+-- All other settings are at PyTorch's defaults. The claim holds for a cell with one of the effects
+-- below. Memory: the peak of reserved memory is larger by $min_effect or more. Launches: the loop
+-- is CPU-bound, and wall time does not show the change in device time. Choices: processes with
+-- benchmark on run different kernels. Precision, layout: the step's verdict changes with precision
+-- or layout. Limit: timing all plans (benchmark_limit=0) finds faster plans than timing ten.
 with benchmarked as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select * from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where beside = '' and state = 'plain'
 ),
 
--- each cell with the others that differ from it in the precision alone, and in the layout alone
+-- each cell twice: beside cells that differ in precision alone, then in layout alone
 others as (
     select
         * exclude (precision, layout),

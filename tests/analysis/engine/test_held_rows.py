@@ -76,7 +76,7 @@ def test_a_question_may_take_half_of_the_memory_and_no_more_than_queries_need(
         ),
         (
             'Referenced column "throttled" not found in FROM clause!\nCandidate bindings: "twin"',
-            "the query failed: no column throttled; `throttled` is a text in the list `warnings`",
+            "the query failed: no column throttled; `throttled` is a value in the list `warnings`",
         ),
         (
             'Referenced column "blok" not found!\nCandidate bindings: "block", "slot"\n\nLINE 1',

@@ -135,7 +135,7 @@ def test_transfers_page_says_that_nothing_compares(store: Store) -> None:
     store.write(*make_pair(0, 10.0, 10.0))
     with open_database(open_stored([store.location])) as database:
         shown = show(find_page("transfers"), database, ["results"], None)
-    assert shown.headline() == "No cell was measured on two GPU models or versions."
+    assert shown.headline() == "No cell was measured on two GPU models or software versions."
 
 
 def test_a_claim_counts_once_however_many_gpus_it_was_measured_on() -> None:

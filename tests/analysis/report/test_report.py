@@ -177,7 +177,7 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     monkeypatch.setattr("cudnn_sweep.analysis.report.content.MOST_TRIALS", 10)
     found = _payload(kept)
     assert len(found.tables["trials"].rows) == 8  # of the cell with the largest effect
-    assert "16 trials of smaller effects are not in this file." in found.left_out
+    assert "16 trials of less affected cells are not in this file." in found.left_out
     assert found.trials_query.startswith(
         "sweep query \"select * from records where cell_id = 'CELL'\" --results "
     )

@@ -132,5 +132,5 @@ def test_a_server_that_is_no_dashboard_is_named() -> None:
         server.shutdown()
     assert str(caught.value) == (
         f"http://{address} is no Ray dashboard (port, proxy?): it answers 404 Not Found; "
-        "`address` must be the dashboard's, usually port 8265"
+        "`address` must be the dashboard's address, usually with port 8265"
     )

@@ -100,7 +100,7 @@ def test_head_that_does_not_answer_is_named_after_a_stated_time(
         began = monotonic()
         if said:
             with pytest.raises(
-                ClusterError, match=f"127.0.0.1:{port} did not answer .* within 2 s"
+                ClusterError, match=f"127.0.0.1:{port} sent no greeting .* within 2 s"
             ):
                 wait_for_head(file, told.append)
         else:
@@ -140,7 +140,9 @@ def test_a_head_is_tried_each_second_until_it_answers_or_the_time_is_up(
     monkeypatch.setenv("PATH", "")
     told: list[str] = []
     if answers_at is None:
-        with pytest.raises(ClusterError, match="lab:22 did not answer as ssh does within 20 s"):
+        with pytest.raises(
+            ClusterError, match="lab:22 sent no greeting of an SSH server within 20 s"
+        ):
             launcher.wait_for_head(FILE, told.append)
         assert (now[0], len(patience)) == (120.0, 21)
     else:

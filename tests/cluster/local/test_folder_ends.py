@@ -38,7 +38,7 @@ def test_files_that_take_long_to_remove_end_no_launch_in_an_error() -> None:
 @pytest.mark.usefixtures("_slow_janitor")
 @pytest.mark.filterwarnings("ignore:subprocess .* still running:ResourceWarning")  # its janitor
 def test_a_process_that_does_not_end_is_an_error() -> None:
-    error = pytest.raises(LocalRayError, match="processes there do not end")
+    error = pytest.raises(LocalRayError, match="processes of the Ray in .* do not end")
     with error, local_ray._folder() as folder:
         marked = os.environ | {janitor.MARKER: str(folder)}
         stays = subprocess.Popen(["sleep", "60"], env=marked)

@@ -47,7 +47,7 @@ def test_arguments_without_names_are_a_list_and_a_dict_stays_one() -> None:
         (
             ("z", None, "float32", (7, 3)),
             ("z", None, "float32", (9, 3)),
-            "z (its sizes do not follow from those of the first tensor)",
+            "z (sizes unrelated to those of the first tensor)",
         ),
         (
             ("batch", "y", "float32", (8,)),

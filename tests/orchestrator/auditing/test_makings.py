@@ -116,9 +116,9 @@ def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     assert why_no_suite(torchs) == (f"No suite can name Sequential (a class of torch): {function}")
     net = inputs_of({(8, 3, 4, 4): (5, 0)})
     lacking = what_to_add(replace(net, model=replace(net.model, made=making)))
-    assert lacking == [f"Net is made from config (Config), which no suite can write: {function}"]
+    assert lacking == [f"Net is made from config (Config); suites cannot contain these: {function}"]
     copied = replace(torchs, made=None, name="make.<locals>.Net", module="nets")
     assert why_no_suite(copied) == (
-        "No suite can name make.<locals>.Net (not on the top level of a file): put the code that makes it "
+        "No suite can name make.<locals>.Net (not a top-level class of a file): put the code that makes it "
         "into a function that returns the model, and name it: `workload: FILE.py:NAME`"
     )

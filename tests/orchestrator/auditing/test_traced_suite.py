@@ -159,7 +159,7 @@ def test_head_of_a_suite_says_what_was_seen_and_what_writes_it() -> None:
         "#     sweep trace net\\",
         "#       --more",
         "# left out: conv3_3x3_32, as a suite has no precision for float64",
-        "# Does the whole model run faster compiled, or as a CUDA graph? In place of all below:",
+        "# To compare the model as is, compiled and as a CUDA graph, replace all keys below by:",
         "#     configs: [{}, {execution: compile}, {execution: cuda_graph}]",
     ]
 
@@ -228,15 +228,15 @@ def test_who_loses_the_layout_and_who_pays_is_told_of_a_pass_that_has_it() -> No
         ["no", "layer", "conv4", "1"],
     ]
     assert last == (
-        "Layout channels_last: lost by 1 layer, paid for by 3 convolutions: 2 ms of conversions."
+        "Layout channels_last: lost by 1 layer, restored by 3 convolutions; conversions take 2 ms."
     )
     *_, on_a_cpu, other = drawn(replace(lost, on_gpu=False))
-    assert on_a_cpu.endswith("lost by 1 layer, paid for by 3 convolutions.")
+    assert on_a_cpu.endswith("lost by 1 layer, restored by 3 convolutions.")
     assert other.startswith("A CPU's kernels keep other layouts than a GPU's")
     unnamed = replace(lost, operations=[*LOST[-1:]])
-    assert drawn(unnamed)[-1].startswith("Layout channels_last: lost by 0 layers, paid for by 1 ")
+    assert drawn(unnamed)[-1].startswith("Layout channels_last: lost by 0 layers, restored by 1 ")
     kept = replace(lost, operations=[*LOST[:1]])
-    assert drawn(kept)[-1].startswith("Layout channels_last: lost by 0 layers, paid for by 0")
+    assert drawn(kept)[-1].startswith("Layout channels_last: lost by 0 layers, restored by 0")
 
 
 def test_operations_are_numbered_and_those_without_a_layout_left_out() -> None:

@@ -82,7 +82,7 @@ def test_why_no_suite_can_name_a_model_is_the_class_or_its_place() -> None:
     of_torch = replace(NET, name="Conv2d", module="torch.nn.modules.conv")
     assert "(a class of torch)" in why_no_suite(of_torch)
     inside = replace(NET, name="Outer.Net", module="torchvision.models")
-    assert "(not on the top level of a file)" in why_no_suite(inside)
+    assert "(not a top-level class of a file)" in why_no_suite(inside)
 
 
 def convolution(calls: int, dtype: str, *, tf32: bool = False, autocast: bool = False) -> Any:
@@ -228,10 +228,12 @@ def test_a_placeholder_and_what_is_lacking_are_in_the_first_lines(net: Inputs, h
     made = Making(at=at, arguments={"width": 4}, others=[])
     assert len(head(made=made)) == 1
     labels = argument("y", "int64", (("batch",),))
-    assert "# Set `below`" in head(made=made, arguments=(labels,))[1]
+    assert "# Set the key `below`" in head(made=made, arguments=(labels,))[1]
     copied, made_from = head(), head(made=replace(made, others=["norm (type)"]))
     assert copied[1].startswith("# Net is a copy: put the code that makes it into a function")
-    assert made_from[1].startswith("# Net is made from norm (type), which no suite can write: put")
+    assert made_from[1].startswith(
+        "# Net is made from norm (type); suites cannot contain these: put"
+    )
     assert len(copied) == len(made_from) == 2
 
 

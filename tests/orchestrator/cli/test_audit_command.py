@@ -134,8 +134,8 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "Graphs is made from classes (range), which no suite can write: put the code at train.py:",
-        "Graphs takes arguments that a suite cannot describe: graphs (list). If they matter,",
+        "Graphs is made from classes (range); suites cannot contain these: put the code at train.py:",
+        "Graphs takes arguments that a suite cannot describe: graphs (list). If these arguments",
         "train.py trains when it is imported: put that under `if __name__",
     ):
         assert f"Before a launch of shapes.yaml: {lacking}" in said
@@ -172,7 +172,7 @@ def test_tokens_are_an_input_and_a_list_of_images_is_named(here: Path) -> None:
     (here / "detect.py").write_text(SCRIPTS["lists"])
     told = " ".join(audit("--shapes", "none.csv", "detect.py").stderr.split())
     assert (
-        "Detector takes arguments that a suite cannot describe: images (list). If they matter,"
+        "Detector takes arguments that a suite cannot describe: images (list). If these arguments"
         in told
     )
     assert "`inputs: FILE.py:NAME` in the cell's `model`" in told

@@ -53,7 +53,7 @@ def test_what_was_written_is_followed_by_what_to_do(
     monkeypatch.setattr(audit, "what_to_add", lambda _: lacking)
     found = lines(written, inputs(left_out))
     names = " and ".join(map(str, written))
-    assert found[0] == f"Wrote {names}: the inputs in 1,004 calls of Net."
+    assert found[0] == f"Wrote the inputs of 1,004 calls of Net to {names}."
     assert any("Left out 7 calls" in line for line in found) == bool(left_out)
     assert found[-1].endswith(last)
     assert len(found) == 2 + bool(left_out)

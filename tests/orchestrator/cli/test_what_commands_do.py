@@ -108,8 +108,8 @@ class Jobs:
 @pytest.mark.parametrize(
     ("state", "stopped", "text"),
     [
-        ("RUNNING", ["last"], "last was asked to stop; to resume the sweep: sweep launch"),
-        ("PENDING", ["last"], "last was asked to stop"),
+        ("RUNNING", ["last"], "Requested the stop of last. To resume the sweep, run: sweep launch"),
+        ("PENDING", ["last"], "Requested the stop of last"),
         ("SUCCEEDED", [], "last has ended already: succeeded."),
         ("FAILED", [], "last has ended already: failed."),
         ("STOPPED", [], "last has ended already: stopped."),

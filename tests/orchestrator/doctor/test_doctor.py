@@ -115,7 +115,7 @@ def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "warning  CUDA               no CUDA: settings have no effect here" in done.stdout
-    assert "warning  GPU 0 users        other processes that work on it: 1" in done.stdout
+    assert "warning  GPU 0 users        other processes that work on this GPU: 1" in done.stdout
     assert "→ end the other process" in done.stdout
     assert "problem  results            results cannot be stored in" in done.stdout
     assert "1 problem, 3 warnings in 11 checks" in done.stdout
@@ -124,13 +124,16 @@ def test_output_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
 
 def test_the_cores_of_a_gpu_are_named(with_gpu: Survey) -> None:
     found = {check.name: check.found for check in check_gpus(with_gpu, "fake_calm")}
-    assert found["GPU 0 cores"] == "only its trials run on CPUs 1-3,65-67; GPU at NUMA node 0"
+    assert (
+        found["GPU 0 cores"]
+        == "CPUs 1-3,65-67 run only this GPU's trials; the GPU is at NUMA node 0"
+    )
 
 
 def test_gpus_that_nvml_does_not_know_are_warned_of(with_gpu: Survey) -> None:
     unknown = replace(with_gpu, gpu_uuids=["GPU-1"])
     found = {check.name: check for check in check_gpus(unknown, "nvml")}
-    assert found["NVML"].found == "does not answer for 1 of 1 GPUs"
+    assert found["NVML"].found == "no answer for 1 of 1 GPUs"
     assert found["GPU 0 cores"].state == "warning"
     assert "GPU 0 clocks" not in found
 
@@ -143,7 +146,7 @@ def test_gpus_of_several_models_are_a_problem(with_gpu: Survey) -> None:
 def test_a_server_that_does_not_come_up_is_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusal = ServerError("the fork server ended at its start, exit code 1")
+    refusal = ServerError("the fork server ended before its greeting, exit code 1")
     monkeypatch.setattr(self_test, "look_at_this_machine", Mock(side_effect=refusal))
     found = states(list(examine(str(tmp_path), 0.0, quick=True)))
     assert found["torch"] == "problem"

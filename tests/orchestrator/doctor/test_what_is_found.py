@@ -156,8 +156,8 @@ def test_why_there_is_no_gpu_comes_with_what_to_do(why: str | None, text: str, a
         ("g++", ["H200"], "3.5", "ok", "g++; Triton 3.5"),
         ("g++", ["H200"], None, "warning", "g++; no Triton"),
         ("g++", [], None, "ok", "g++; no Triton"),
-        (None, ["H200"], "3.5", "warning", "none for torch.compile; Triton 3.5"),
-        (None, [], None, "warning", "none for torch.compile; no Triton"),
+        (None, ["H200"], "3.5", "warning", "no C++ compiler for torch.compile; Triton 3.5"),
+        (None, [], None, "warning", "no C++ compiler for torch.compile; no Triton"),
     ],
 )
 def test_a_compiled_execution_needs_a_compiler_and_on_a_gpu_triton(

@@ -138,7 +138,7 @@ def test_what_more_would_decide_is_said_of_what_is_undecided(
     row = SimpleNamespace(advice=advice, blocks_needed=blocks_needed, minutes_needed=2.0)
     kept: Any = SimpleNamespace(advice=row, step="by 3 blocks")
     text = _not_shown(kept)
-    assert text.startswith(f"No gain shown by 3 blocks.{more}")
+    assert text.startswith(f"No gain is shown by 3 blocks.{more}")
     assert bool(more) == ("minutes" in text)
 
 
@@ -193,7 +193,7 @@ def test_a_file_is_written_only_if_a_gain_is_shown(
         "kept_choice": lambda *_: choice,
         "answer_of": lambda _: answer,
         "replace": lambda of, **changes: replace(of, **changes) if of is answer else of,
-        "_not_shown": lambda _: "No gain shown.",
+        "_not_shown": lambda _: "No gain is shown.",
     }.items():
         monkeypatch.setattr(freezing, name, value)
     options = FreezeOptions(workload="batch_norm", minutes=2.0)
@@ -211,7 +211,7 @@ def test_a_file_is_written_only_if_a_gain_is_shown(
         assert not found.files
         ran.check_not_stopped.assert_called_once_with(is_decided=must_be_decided)
     if kept is False:
-        assert found.headline == "No gain shown. No file is written."
+        assert found.headline == "No gain is shown. No file is written."
 
 
 class Server:

@@ -111,7 +111,7 @@ def kept(once: tuple[Path, str, Answer], tmp_path: Path) -> str:
 def test_the_file_has_the_rules_and_what_they_were_found_for(kept: str, tmp_path: Path) -> None:
     text = kept
     assert text.strip().startswith(
-        "Keep the choice: leave benchmark off, with batch_norm.json.\n\n"
+        "Keep the choice of the search: leave benchmark off and use batch_norm.json.\n\n"
         f"    export CUDNN_ERRATA_JSON_FILE={tmp_path}/batch_norm.json\n"
         "    torch.backends.cudnn.benchmark = False"
     ), text
@@ -153,7 +153,7 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
         kept=replace(found.kept, advice=frozen),
     )
     assert answer_of(undecided).headline == (
-        "Undecided. So far a step with batch_norm.json takes 0.944 of the time with benchmark off. "
+        "Undecided. So far, a step with batch_norm.json takes 0.944 of the time of a step with benchmark off. "
         "It needs about 0.67 more minutes (--minutes)."
     )
 
@@ -169,7 +169,7 @@ def test_what_is_no_faster_leaves_no_file(tmp_path: Path) -> None:
     code, text, _ = _said(_options(), FASTER, frozen_time=1.0, process=0.0)
     assert code == DONE
     assert re.search(
-        r"No gain shown by \d+ blocks: a step takes 1.000 of the time with benchmark off", text
+        r"No gain is shown by \d+ blocks: a step takes 1.000 of the time with benchmark off", text
     )
     assert not (tmp_path / "batch_norm.json").exists()
 
@@ -207,7 +207,7 @@ def test_a_check_says_whether_the_same_plans_are_taken() -> None:
     check = _options(check="batch_norm.json")
     code, text, _ = _said(check, FASTER)
     assert code == DONE
-    assert "The kept choice holds. Plans 2 of 2 operations" in " ".join(text.split())
+    assert "The file is still valid here. Plans 2 of 2 operations" in " ".join(text.split())
     other = [{"ConvFwd_eng1": 2.0, "ConvFwd_eng4": 1.5, "ConvFwd_eng2": 1.0}, FASTER[1]]
     code, text, _ = _said(check, other)
     assert code == CHANGED

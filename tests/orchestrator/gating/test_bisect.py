@@ -118,7 +118,7 @@ def test_it_ends_at_the_first_slow_environment_and_measures_no_decided_pair_agai
     assert _bisect(machine, _looking(machine), pythons="a,d")[0] == FOUND
     newest = _trials()
     code, answer, said = _bisect(machine, _looking(machine))
-    told = f"c (torch 2.12.{ord('c')}, cuDNN 9.19.0) is the first that is slower: a step takes 1."
+    told = f"c (torch 2.12.{ord('c')}, cuDNN 9.19.0) is the first environment that is slower: a step takes 1."
     assert code == FOUND
     assert answer["headline"].startswith(told)
     row = answer["answers"]["2"]["row"]
@@ -201,7 +201,7 @@ def test_search_passes_over_what_it_cannot_tell(
     if states[-1] == "s":
         assert [least for _, least in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
     if states == "?ss":
-        told = "c (torch 2.11.0, cuDNN 9.19.0) is the first, or an undecided one before it (b),"
+        told = "c (torch 2.11.0, cuDNN 9.19.0) or an undecided environment before it (b) is the first environment"
         assert found.headline.startswith(told)
 
 

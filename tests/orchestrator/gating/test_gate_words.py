@@ -113,7 +113,7 @@ KERNEL: Any = SimpleNamespace(kernel="winograd", baseline=2, candidate=0)
             [
                 (
                     "This gate",
-                    "would call 1% of changes without effect slower; finds a slowdown of 2% in four of five cases",
+                    "would report 1% of changes without effect as slower, and would find a slowdown of 2% in four of five cases",
                 )
             ],
         ),
@@ -122,7 +122,7 @@ KERNEL: Any = SimpleNamespace(kernel="winograd", baseline=2, candidate=0)
             [
                 (
                     "This gate",
-                    "would call under 0.1% of changes without effect slower; finds a slowdown of over 100% in four of five cases",
+                    "would report under 0.1% of changes without effect as slower, and would find a slowdown of over 100% in four of five cases",
                 )
             ],
         ),
@@ -161,19 +161,19 @@ def bisection(states: dict[int, Gate], good: int, first: int | None) -> Bisectio
         ),
         (
             bisection({3: gate(), 2: gate("not slower")}, 2, 3),
-            "d (torch 2.9, cuDNN 9.19.0) is the first that is slower: a step takes 1.100 (1.080 to 1.120) of the time",
+            "d (torch 2.9, cuDNN 9.19.0) is the first environment that is slower: a step takes 1.100 (1.080 to 1.120) of the time",
         ),
         (
             bisection({3: gate(), 2: gate(UNDECIDED)}, 1, 3),
-            "d (torch 2.9, cuDNN 9.19.0) is the first, or an undecided one before it (c), that is slower",
+            "d (torch 2.9, cuDNN 9.19.0) or an undecided environment before it (c) is the first environment that is slower",
         ),
         (
             bisection({3: gate(), 1: gate("broken", row=None)}, 0, 1),
-            "b (torch 2.9, cuDNN 9.19.0) is the first where the step does not run: Broken: net does",
+            "b (torch 2.9, cuDNN 9.19.0) is the first environment where the step does not run: Broken: net does",
         ),
         (
             bisection({3: gate(), 1: gate(row=row(ratio=None))}, 0, 1),
-            "b (torch 2.9, cuDNN 9.19.0) is the first where the step does not run: Cannot tell yet",
+            "b (torch 2.9, cuDNN 9.19.0) is the first environment where the step does not run: Cannot tell yet",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_changes_that_are_not_committed_are_left_out_and_named(
     sides = taken(scratch)
     assert read(sides) == ("2", "3")
     assert not (sides.trees["head"].folder / "staged").exists()
-    assert [note.split(":")[0] for note in sides.notes] == ["Uncommitted changes are not measured"]
+    assert [note.split(".")[0] for note in sides.notes] == ["Uncommitted changes are not measured"]
     assert taken(scratch, "HEAD~1", ".").notes == []
 
 
@@ -502,8 +502,8 @@ def test_executable_file_with_the_name_of_a_branch_is_not_run(
     sides = taken(scratch, "old", "HEAD", exact=True)
     assert sides.base.code.python is None
     assert sides.base.label.startswith("base:old:")
-    assert "a Python is a path to bin/python" in refused(scratch, "deploy", "HEAD")
-    assert "a Python is a path to bin/python" in refused(scratch, "./old", "HEAD")
+    assert "the path of a Python ends in bin/python" in refused(scratch, "deploy", "HEAD")
+    assert "the path of a Python ends in bin/python" in refused(scratch, "./old", "HEAD")
     assert not (tmp_path / "ran").exists()
 
 

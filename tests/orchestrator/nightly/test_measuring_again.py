@@ -315,6 +315,6 @@ def test_a_night_that_is_pinned_must_be_there(
         pin_baseline(OPTIONS, date(2026, 3, 9))
     assert str(raised.value).count("-lab") == (6 if days else 1)
     for day in days[:1]:
-        assert "from 2026-03-01 on" in pin_baseline(OPTIONS, date(2026, 3, day))
+        assert "begins on 2026-03-01" in pin_baseline(OPTIONS, date(2026, 3, day))
         assert "the month before them" in pin_baseline(OPTIONS, None)
         assert pinned == [date(2026, 3, day), None]

@@ -434,6 +434,6 @@ def test_a_night_is_printed_in_its_form_and_a_step_has_its_summary(
     }.items():
         monkeypatch.setattr(nights, name, value)
     assert _night(night, variable, Mock()) == 1
-    assert did[0].endswith("without a file: broken")
+    assert did[0].endswith("an unreadable file: broken")
     assert did[1:] == [outcome, has_summary, *["printed"] * (form == "text"), "posted"]
     assert capsys.readouterr().out == "{}" * (form == "json")

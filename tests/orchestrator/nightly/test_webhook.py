@@ -304,7 +304,7 @@ def test_apprise_gets_a_message_and_no_part_of_its_url_is_shown(
     url = f"mailto://me:{SECRET}@lab.example"
     tell(find_webhook(keys, {"HOOK": url}), NEWS)
     assert sent == [(url, NEWS.headline, NEWS.findings[0])]
-    with pytest.raises(WebhookError, match="^mailto://: apprise could not send it$"):
+    with pytest.raises(WebhookError, match="^mailto://: apprise could not send the news$"):
         tell(find_webhook(keys, {"HOOK": f"{url}/refused"}), NEWS)
     with pytest.raises(SpecError, match="HOOK holds no URL that apprise knows$"):
         find_webhook(keys, {"HOOK": f"telegraph://{SECRET}"})

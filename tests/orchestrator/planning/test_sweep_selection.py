@@ -98,8 +98,8 @@ def test_unfinished_sweep_goes_on_with_what_it_lacks(store: Store, plan: Plan, p
 @pytest.mark.parametrize(
     ("elsewhere", "reason"),
     [
-        (replace(HERE, torch="1.0"), "it ran with other software"),
-        (replace(HERE, gpu_memory_bytes=1), "it ran on other hardware"),
+        (replace(HERE, torch="1.0"), "that sweep ran with other software than this launch"),
+        (replace(HERE, gpu_memory_bytes=1), "that sweep ran on other hardware than this launch"),
     ],
 )
 def test_sweep_of_another_environment_is_left_alone(
@@ -188,7 +188,9 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
     with pytest.raises(SpecError, match="--sweep-id shared: that sweep has another plan"):
         part = narrow(plan, [("benchmark", "true")])
         choose(store, plan, part, sweep_id="shared", shard="1/2")
-    with pytest.raises(SpecError, match="--sweep-id shared: it ran on other hardware"):
+    with pytest.raises(
+        SpecError, match="--sweep-id shared: that sweep ran on other hardware than this launch"
+    ):
         elsewhere = replace(HERE, gpu_memory_bytes=1)
         choose(store, plan, where=elsewhere, sweep_id="shared")
 

@@ -147,7 +147,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     with pytest.raises(KeyboardInterrupt):
         launch(replace(options, minutes=0.4, json=True), told)
     text = told.export_text()
-    assert "benchmark: false → true; milliseconds an iteration" in text
+    assert "benchmark: false → true; milliseconds per iteration" in text
     recorded = len(open_store(options.results or "").snapshot().table(["trial_id"]))
     assert f": {recorded} of at most " in text and recorded
     assert re.search(r"launch .*--minutes 0.4 .*# runs what is missing", text)

@@ -79,14 +79,14 @@ def test_the_newest_unfinished_sweep_of_the_plan_goes_on(plan: Plan) -> None:
     assert chosen(plan, state(of, **done), retry_failed=True)[0] == "june"
     assert chosen(plan, state(of, **OTHER)) == (
         "new",
-        "a new sweep: june is unfinished, but it ran on other hardware",
+        "a new sweep: june is unfinished, but that sweep ran on other hardware than this launch",
     )
     assert chosen(plan, state(of, shards={3})) == (
         "new",
         "a new sweep: june is unfinished, but runs in shards: --sweep-id june resumes it",
     )
     both = state(of, shards={3}, softwares={("", "old")})
-    assert chosen(plan, both)[1].endswith("but it ran with other software")
+    assert chosen(plan, both)[1].endswith("but that sweep ran with other software than this launch")
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,16 @@ def test_the_newest_unfinished_sweep_of_the_plan_goes_on(plan: Plan) -> None:
         ({"resume": "mine"}, {}, "--resume mine: no such sweep; the newest here: june"),
         ({"resume": "june"}, {"plan_hash": "x"}, "that sweep has another plan than this launch"),
         ({"sweep_id": "june"}, {"plan_hash": "x"}, "that sweep has another plan; suite, --only"),
-        ({"resume": "june"}, OTHER, "--resume june: it ran on other hardware; --new starts"),
-        ({"sweep_id": "june"}, OTHER, "it ran on other hardware; choose another id"),
+        (
+            {"resume": "june"},
+            OTHER,
+            "--resume june: that sweep ran on other hardware than this launch; --new starts",
+        ),
+        (
+            {"sweep_id": "june"},
+            OTHER,
+            "that sweep ran on other hardware than this launch; choose another id",
+        ),
         ({"sweep_id": "june", "shard": "1/2"}, {"shards": {2}}, "june"),
         ({"sweep_id": "june", "shard": "1/2"}, {"shards": set()}, "june"),
         ({"sweep_id": "june", "shard": "1/2"}, {"shards": {4, 3}}, "is split into 3 and 4 shards"),
@@ -211,9 +219,9 @@ def test_a_sweep_lacks_trials_repeats_or_decisions(
     ("of", "code", "text"),
     [
         ({}, None, None),
-        (OTHER, None, "it ran on other hardware"),
+        (OTHER, None, "that sweep ran on other hardware than this launch"),
         ({"env_hashes": {"other", "lab"}}, None, None),
-        ({"softwares": {("", "old")}}, None, "it ran with other software"),
+        ({"softwares": {("", "old")}}, None, "that sweep ran with other software than this launch"),
         ({"softwares": {("", "old"), ("", "own")}}, None, None),
         ({"softwares": {("last_good", "old")}}, None, None),
         ({"softwares": set()}, None, None),

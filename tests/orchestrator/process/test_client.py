@@ -48,7 +48,7 @@ UNTRIED = "net at input 2x3 could not be called before measuring: why"
     [
         (
             outcome(reply=reply(step_ms=1.23)),
-            [("net at input 2x3 runs: about 1.23 ms a step at first sight.", False)],
+            [("net at input 2x3 runs. A first rough timing: 1.23 ms per step.", False)],
         ),
         (outcome(reply=reply()), []),
         (outcome("timeout"), [(UNTRIED, True)]),

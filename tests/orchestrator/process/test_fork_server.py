@@ -58,7 +58,7 @@ def test_preloaded_package_is_there_before_the_fork(
     [
         (
             "import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()",
-            "preload: slow_package: has 2 threads after importing",
+            "preload: slow_package: the import leaves 2 threads",
         ),
         pytest.param(
             "1 / 0",
@@ -75,7 +75,7 @@ def test_package_that_spoils_forks_is_refused(
     message: str,
 ) -> None:
     package(code)
-    with pytest.raises(ServerError, match="ended at its start"):
+    with pytest.raises(ServerError, match="ended before its greeting"):
         ForkServer(folder=tmp_path, survey_only=True, preload=["slow_package"])
     assert message in capfd.readouterr().err
 
@@ -97,9 +97,9 @@ def test_a_server_that_ends_is_seen_though_what_it_forked_keeps_its_pipe(tmp_pat
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("exec sleep 20", "does not begin within 0.3 s"),
-        ("exec 1>&-; exec sleep 20", "does not begin within 0.3 s"),
-        ("exec cat /dev/zero", "its version of cudnn-sweep differs too much"),
+        ("exec sleep 20", "sent no greeting within 0.3 s"),
+        ("exec 1>&-; exec sleep 20", "sent no greeting within 0.3 s"),
+        ("exec cat /dev/zero", "its environment needs a version of cudnn-sweep"),
     ],
 )
 def test_a_python_that_does_not_begin_as_a_server_does_is_named(

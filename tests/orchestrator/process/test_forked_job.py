@@ -186,7 +186,7 @@ class Rule(SpatialRegime):
 @pytest.mark.parametrize(
     ("multiple", "fits", "hint"),
     [
-        (1, False, f"{TRY}`multiple: 32`: regime sizes makes sizes that the network may not take"),
+        (1, False, f"{TRY}`multiple: 32`: some sizes of regime sizes seem not to fit the network"),
         (2, False, "; other"),
         (1, True, "; other"),
         (None, False, "; other"),

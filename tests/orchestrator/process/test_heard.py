@@ -129,9 +129,9 @@ def _still_runs(within_s: float) -> None:
             None,
             r"speaks protocol 1 \(cudnn-sweep 0.0.1\)",
         ),
-        (b"hello\n", None, "begins with b'hello"),
-        (b"", 7, "ended at its start, exit code 7"),
-        (b"", None, "does not begin within"),
+        (b"hello\n", None, "sent b'hello"),
+        (b"", 7, "ended before its greeting, exit code 7"),
+        (b"", None, "sent no greeting within"),
     ],
 )
 def test_a_server_greets_in_its_clients_protocol(

@@ -139,7 +139,7 @@ def test_sizes_that_a_network_cannot_take_are_explained(
     free = run_trial(f"{file}:Joins", input="1x1x80x80", regime="fresh")
     assert free.status == "error" and free.message is not None
     assert "Sizes of tensors must match" in free.message
-    of_regime = "`multiple: 32`: regime fresh makes sizes that the network may not take"
+    of_regime = "`multiple: 32`: some sizes of regime fresh seem not to fit the network"
     assert free.message.endswith(f"{TRY}{of_regime}")
     even = run_trial(f"{file}:Joins", input="1x1x96x96", regime={"fresh": {"multiple": 32}})
     assert even.status == "ok", even.message
@@ -208,7 +208,7 @@ def test_a_regime_of_ones_own_is_run_in_the_trial_alone(
     assert measured(again).workload_hash != found.workload_hash
     with pytest.raises(WorkloadError, match="unknown parameter 'stp'; allowed: step"):
         plan_of(f"{net}:Joins", **{**asked, "regime": {f"{rules}:Buckets": {"stp": 16}}})
-    with pytest.raises(WorkloadError, match="Joins is no regime: write it under `workload`"):
+    with pytest.raises(WorkloadError, match="Joins is a workload: write it under `workload`"):
         plan_of(f"{net}:Joins", **{**asked, "regime": f"{net}:Joins"})
 
 

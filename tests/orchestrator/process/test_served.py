@@ -172,8 +172,8 @@ def test_a_server_passes_reports_on_and_gives_up_what_is_late(
     ("threads", "cuda", "message"),
     [
         (1, False, None),
-        (2, False, "sweep: preload: lib: has 2 threads after importing"),
-        (1, True, "sweep: preload: lib: has touched CUDA while importing"),
+        (2, False, "sweep: preload: lib: the import leaves 2 threads"),
+        (1, True, "sweep: preload: lib: the import has touched CUDA"),
     ],
 )
 def test_what_no_fork_survives_is_refused(

@@ -90,7 +90,7 @@ def _program(folder: Path, says: str) -> Path:
     ("says", "error"),
     [
         ('{"protocol": 99, "version": "9.9"}', r"speaks protocol 99 \(cudnn-sweep 9.9\)"),
-        ("ready", "begins with b'ready"),
+        ("ready", "sent b'ready"),
     ],
 )
 def test_another_protocol_is_refused(tmp_path: Path, says: str, error: str) -> None:

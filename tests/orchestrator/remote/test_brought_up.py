@@ -248,8 +248,8 @@ def test_recorded_trials_and_a_sweeps_end_are_shown(monkeypatch: pytest.MonkeyPa
     ("few", "needs_cuda", "text"),
     [
         (3, False, "this only shows what a sweep does."),
-        (1, False, "this only shows what a sweep does, in 1 blocks per cell instead of 3."),
-        (3, True, "this is its plan for a machine of one slot."),
+        (1, False, "this only shows what a sweep does, in 1 block per cell instead of 3."),
+        (3, True, "this is the plan for a machine of one slot."),
     ],
 )
 def test_a_run_without_a_gpu_says_that_it_is_a_demonstration(
@@ -268,7 +268,7 @@ def test_a_run_without_a_gpu_says_that_it_is_a_demonstration(
     tell_without_gpu(planned("cuda"), Mock())
     assert said == []
     tell_without_gpu(planned("cpu"), Mock())
-    why = "which the suite needs" if needs_cuda else "so cuDNN's flags have no effect"
+    why = "but the suite needs one" if needs_cuda else "so cuDNN's flags have no effect"
     assert said == [f"No GPU here, {why}: {text}"]
 
 

@@ -326,8 +326,8 @@ def test_the_users_own_files_and_modules_are_sent(
     ("name", "message"),
     [
         ("gone.py:Net", "gone.py: there is no such file"),
-        ("../nets.py:Net", "must lie in this folder"),
-        ("/tmp/nets.py:Net", "must lie in this folder"),
+        ("../nets.py:Net", "must lie in the current folder"),
+        ("/tmp/nets.py:Net", "must lie in the current folder"),
     ],
 )
 def test_a_file_that_a_cluster_cannot_get_is_refused(

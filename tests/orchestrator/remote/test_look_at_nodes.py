@@ -131,7 +131,7 @@ def test_caches_of_old_sweeps_are_removed(tmp_path: Path, monkeypatch: pytest.Mo
     ("changes", "needs_cuda", "complaints"),
     [
         ({}, False, []),
-        ({}, True, ["no CUDA, which the suite needs: torch 2.9.0 finds none"]),
+        ({}, True, ["no CUDA, which the suite needs: torch 2.9.0 finds no CUDA"]),
         ({"no_cuda": "old driver"}, True, ["no CUDA, which the suite needs: old driver"]),
         ({"device": "cuda"}, True, []),
         ({"gpus": ["H200", "H200"]}, False, []),

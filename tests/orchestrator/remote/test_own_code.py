@@ -24,7 +24,7 @@ def test_a_file_below_the_folder_keeps_its_place(here: Path) -> None:
 
 def test_a_file_elsewhere_or_none_is_refused(here: Path) -> None:
     for place in (str(here / "nets/mine.py"), "nets/../nets/mine.py"):
-        with pytest.raises(SpecError, match="must lie in this folder or below it"):
+        with pytest.raises(SpecError, match="must lie in the current folder or below it"):
             _take_file(place, here / "work")
     for place in ("nets/other.py", "nets"):
         with pytest.raises(SpecError, match="there is no such file"):

@@ -84,7 +84,9 @@ def test_a_choice_is_kept_if_it_saves_no_less_than_benchmark(
     assert of.keeps is keeps
     if keeps:
         assert (of.said, of.setting) == ("frozen", "frozen")
-        assert of.headline == "Keep the choice: leave benchmark off, with kept.json."
+        assert (
+            of.headline == "Keep the choice of the search: leave benchmark off and use kept.json."
+        )
         assert of.lines[1] == "torch.backends.cudnn.benchmark = False"
     elif advice is not None:
         assert of.setting == advice.setting
@@ -120,14 +122,14 @@ def test_a_kept_choice_gains_if_its_interval_lies_below_one(
         (
             answered(row(UNDECIDED), kept(row(UNDECIDED, ratio=1.5, is_for_candidate=False))),
             "cannot tell",
-            "Undecided. So far a step with kept.json takes 0.900 of the time with benchmark off.",
+            "Undecided. So far, a step with kept.json takes 0.900 of the time of a step with benchmark off.",
         ),
         (
             answered(row(UNDECIDED), kept(row("off", is_for_candidate=False))),
             "cannot tell",
             "Undecided: leave benchmark off until more",
         ),
-        (answered(row(DOES_NOT_FIT)), "fine", "Leave benchmark off: with it the memory"),
+        (answered(row(DOES_NOT_FIT)), "fine", "Leave benchmark off. The memory"),
         (
             answered(row(DOES_NOT_FIT, blocks=0, baseline_failed=2, candidate_failed=2)),
             "does not run",
@@ -136,19 +138,19 @@ def test_a_kept_choice_gains_if_its_interval_lies_below_one(
         (
             answered(row(DOES_NOT_FIT, blocks=0, candidate_failed=2)),
             "fine",
-            "Leave benchmark off: with it the memory does not suffice.",
+            "Leave benchmark off. The memory does not suffice with benchmark on.",
         ),
         (
             answered(row(DOES_NOT_FIT, blocks=4, baseline_failed=2, candidate_failed=2)),
             "fine",
-            "Leave benchmark off: with it the memory does not suffice.",
+            "Leave benchmark off. The memory does not suffice with benchmark on.",
         ),
         (
             answered(row(FAILS, setting="on", blocks=0, baseline_failed=1, candidate_failed=1)),
             "does not run",
-            "Turn benchmark on: without it processes fail.",
+            "Turn benchmark on. Processes fail with benchmark off.",
         ),
-        (answered(row(FAILS)), "fine", "Leave benchmark off: with it processes fail."),
+        (answered(row(FAILS)), "fine", "Leave benchmark off. Processes fail with benchmark on."),
     ],
 )
 def test_a_headline_says_what_to_do_and_a_state_how_it_ends(
@@ -168,11 +170,20 @@ def test_facts_of_a_cpu_are_its_times_and_where_to_measure() -> None:
 @pytest.mark.parametrize(
     ("of", "facts"),
     [
-        ({}, ["it saves", "97.0% that on is faster, from 4 blocks with one process of each, 3 of"]),
+        (
+            {},
+            [
+                "it saves",
+                "97.0% sure that benchmark on is faster, from 4 blocks with one process of each config, 3 of",
+            ],
+        ),
         ({"launch_bound": True, "sure": None}, ["it saves; the loop is CPU-bound"]),
         ({"ratio": None}, ["it saves"]),
-        ({"ratio": 1.1, "blocks": 1}, ["it saves", "97.0% that off is faster, from 1 block with"]),
-        ({"ratio": 1.0, "sure": 0.99999}, ["it saves", "99.9% that off is faster"]),
+        (
+            {"ratio": 1.1, "blocks": 1},
+            ["it saves", "97.0% sure that benchmark off is faster, from 1 block with"],
+        ),
+        ({"ratio": 1.0, "sure": 0.99999}, ["it saves", "99.9% sure that benchmark off is faster"]),
         (
             {"sure": None, "candidate_varies_in": ["a", "b", "c", "d"]},
             ["it saves", "with on, processes differ in a, b, c and 1 more"],
@@ -198,14 +209,17 @@ def test_a_few_kernels_are_named_and_the_others_counted() -> None:
 
     assert lines([]) == []
     (only,) = lines(kernels(1))
-    assert only == ("Kernels", "conv: winograd 2 times per step with off, 0 with on")
+    assert only == (
+        "Kernels",
+        "conv: winograd runs 2 times per step with benchmark off, 0 times with benchmark on",
+    )
     assert [label for label, _ in lines(kernels(KERNELS_SHOWN))] == ["Kernels", "", ""]
     assert lines(kernels(KERNELS_SHOWN + 2))[-1] == ("", "further kernels that differ: 2")
     for length, shown in (
         (NAME_SHOWN, "x" * NAME_SHOWN),
         (NAME_SHOWN + 1, "x" * NAME_SHOWN + "..."),
     ):
-        assert lines(kernels(1, "x" * length))[0][1].startswith(f"conv: {shown} 2 times")
+        assert lines(kernels(1, "x" * length))[0][1].startswith(f"conv: {shown} runs 2 times")
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_interrupted_launch_is_resumed_and_nothing_is_lost_or_doubled(resumed: R
 def test_failures_are_rows_and_come_with_their_commands(resumed: Resumed) -> None:
     told = resumed.after.stderr
     assert "no_effect (no_cuda)" in told
-    table = told.partition("milliseconds an iteration")[2]
+    table = told.partition("milliseconds per iteration")[2]
     assert table.count("not measured: failed") == 2, "cells that failed under both configs"
     assert re.search(r"1[79] of 19 trials recorded \([67] crash, [4-7] error, [67] ok\)", told)
     assert "--results" not in told, "the default needs no option"

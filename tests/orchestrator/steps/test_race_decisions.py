@@ -104,12 +104,12 @@ def found(
         (
             found(OWN, {}),
             "as it is",
-            "Leave it as it is: nothing that may be set makes your job shorter.",
+            "Leave your config as it is. No allowed setting makes your job shorter.",
         ),
         (
             found(OWN, {}, cut=TIME_IS_UP),
             UNDECIDED,
-            "Leave it as it is: so far nothing that may be set makes your job shorter.",
+            "Leave your config as it is. So far, no allowed setting makes your job shorter.",
         ),
         (
             found(times_ms=[]),
@@ -152,7 +152,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
         (found(OWN, {}, idle=IDLE, l2_errors={OWN: 1e-3}), []),
         (
             found(OWN, {}, idle=0.5),
-            [("GPU", "idle for 50% of your step: the CPU holds it back")],
+            [("GPU", "idle for 50% of your step, as the CPU does not keep up")],
         ),
         (
             found(advices={LAST: row(baseline_results=0)}, l2_errors={OWN: 1e-3, LAST: 2e-3}),

@@ -157,7 +157,10 @@ def test_lines_fit_an_inference_step_and_a_precision_that_is_left() -> None:
     lines = lines_of(GRAPH, 4, inference)
     assert not any(line.startswith("optimizer.") for line in lines)
     assert lines[0].startswith("static")
-    assert lines_of((("precision", "tf32"),), 4, inference)[0] == "# leave out what gives bf16 now"
+    assert (
+        lines_of((("precision", "tf32"),), 4, inference)[0]
+        == "# remove the code that now sets bf16"
+    )
 
 
 def test_the_users_own_config_stays_in_a_race_for_a_job() -> None:
@@ -205,7 +208,7 @@ def test_a_long_start_pays_in_a_long_job_alone_and_what_fails_is_named() -> None
     assert failed == ["cuda_graph", "reduce_overhead"]
     _, short, _ = answered(place, steps=10, from_store=True)
     assert short["setting"] == {}
-    assert short["headline"].startswith("Leave it as it is")
+    assert short["headline"].startswith("Leave your config as it is")
 
 
 @pytest.mark.long
@@ -213,7 +216,7 @@ def test_an_own_config_that_runs_alone_is_left_as_it_is() -> None:
     place = machine(FakeEffect(where={"execution": "cuda_graph"}, status="error"))
     code, answer, _ = answered(place, levers="execution")
     assert (code, answer["setting"], answer["lines"]) == (ExitCode.FINE, {}, [])
-    assert answer["headline"].startswith("Leave it as it is: nothing")
+    assert answer["headline"].startswith("Leave your config as it is. No allowed setting")
     assert [row["failure"] for row in answer["configs"]] == ["the script says so"]
     assert answer["step_times_ms"]
 
@@ -255,7 +258,7 @@ def test_a_race_that_was_cut_goes_on(tmp_path: Path) -> None:
     [
         ({"levers": "benchmark,speed"}, "--levers: found 'speed', allowed: benchmark, layout"),
         ({"allow": "int8"}, "--allow: found 'int8', allowed: fp32, tf32"),
-        ({"levers": "precision"}, "nothing to race: a precision needs --allow"),
+        ({"levers": "precision"}, "nothing to race: --allow must name another precision"),
         ({"ranks": 8, "levers": "layout"}, "--levers: allowed only if several levers are raced"),
         ({"levers": "benchmark", "same_bits": True}, "--same-bits: allowed only if"),
     ],

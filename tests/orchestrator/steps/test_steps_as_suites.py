@@ -248,7 +248,12 @@ def test_the_command_that_keeps_a_choice_has_the_layout_and_the_precision(
         (GRAPH, {"inputs": "[{shape: [2]}]"}, "# batch stands for each", True),
         ((("precision", "bf16"),), {"precision": "tf32"}, "model, batch = model.bfloat16()", False),
         ((("precision", "bf16"),), {"precision": "fp32"}, "model, batch = model.bfloat16()", False),
-        ((("precision", "tf32"),), {"precision": "bf16"}, "# leave out what gives bf16", False),
+        (
+            (("precision", "tf32"),),
+            {"precision": "bf16"},
+            "# remove the code that now sets bf16",
+            False,
+        ),
         (BENCHMARK, {"precision": "bf16"}, "torch.backends.cudnn.benchmark = True", False),
     ],
 )

@@ -50,7 +50,7 @@ def test_headline_answers_who_turned_benchmark_on() -> None:
     same = replace(WRITE, before=True)
     assert shown(replace(FINDINGS, writes=(same,))).startswith("No line of Python changed")
     quiet = shown(replace(FINDINGS, flags_at_end={"benchmark": False}))
-    assert quiet.startswith("No line of Python set a flag of cuDNN")
+    assert quiet.startswith("No line of Python set a cuDNN flag")
     assert "`benchmark` is False." in quiet.splitlines()[0]
 
 
@@ -59,12 +59,12 @@ def test_share_of_the_loop_is_shown_if_it_was_timed() -> None:
     text = loop_text(replace(FINDINGS, gpu_loop=GpuLoop(steps=1200, work_ms=3.6e4, loop_ms=1.2e5)))
     assert text is not None
     assert (
-        "take at most 30% of the loop's time on the GPU (1,200 steps of 100 ms). The rest is"
-        in text
+        "take at most 30% of the loop's time, measured on the GPU (1,200 steps of 100 ms). "
+        "The rest goes" in text
     )
     busy = loop_text(replace(FINDINGS, gpu_loop=GpuLoop(steps=600, work_ms=995.0, loop_ms=1e3)))
     assert busy and busy.endswith(
-        "at most 100% of the loop's time on the GPU (600 steps of 1.67 ms)."
+        "at most 100% of the loop's time, measured on the GPU (600 steps of 1.67 ms)."
     )
 
 
@@ -108,13 +108,13 @@ def test_a_model_has_its_most_frequent_input() -> None:
     )
     hidden = blank(Model, name="Net", unseen="compiled", wrapped_in="DDP")
     assert _model_text(hidden) == (
-        "Net in DDP: 0 calls, 0 convolutions, others in compiled code not seen"
+        "Net in DDP: 0 calls, 0 convolutions, not counting those in compiled code"
     )
 
 
 def test_a_script_that_set_nothing_is_told_from_one_without_torch() -> None:
     quiet = replace(FINDINGS, writes=(), flags_at_end={"benchmark": True})
-    assert who_turned_it(quiet).endswith("belongs to it: `benchmark` is True.")
+    assert who_turned_it(quiet).endswith("related environment variable: `benchmark` is True.")
     assert who_turned_it(replace(quiet, torch=None)) == "No line of Python changed `benchmark`."
     other = replace(WRITE, name="deterministic")
     assert who_turned_it(replace(quiet, writes=(other,))) == (

@@ -45,9 +45,9 @@ def test_a_plan_until_decided_has_a_least_and_a_most(plan_of: MakePlan) -> None:
     text = printed(plan)
     assert "Each cell is examined after 3, 5 blocks and gets no more once it is decided." in text
     assert " to " in text.partition("about ")[2].partition(" minutes")[0]
-    assert "Cells decided by" not in text
+    assert "Contrasts that decide a cell" not in text
     named = replace(plan, decided_by=("benchmark",))
-    assert "Cells decided by: benchmark: false → true." in printed(named)
+    assert "Contrasts that decide a cell: benchmark: false → true." in printed(named)
 
 
 @pytest.mark.parametrize("shard", ["1/2", "2/2"])

@@ -241,7 +241,7 @@ def test_a_rules_text_has_an_operation_an_engine_and_perhaps_knobs_and_versions(
     if fields is not None:
         assert Rule.of(text) == Rule(operation="ConvFwd", engine=5, **fields)
         return
-    with pytest.raises(ValueError, match=f"found '{text}', allowed: rules such as ConvFwd:5"):
+    with pytest.raises(ValueError, match=f"found '{text}', allowed: rules such as `ConvFwd:5`"):
         Rule.of(text)
 
 

@@ -84,8 +84,8 @@ def ranks_told(
     [
         ({"gpus": 1}, "ranks: found 2, this machine has 1 GPU for the sweep"),
         ({"gpus": 2, "ranks": 4}, "ranks: found 4, this machine has 2 GPUs for the sweep"),
-        ({"direction": "inference"}, "(inference) runs on one GPU; allowed: training of a model"),
-        ({"traits": STEP}, "(training) runs on one GPU; allowed: training of a model"),
+        ({"direction": "inference"}, "(inference) runs on one GPU; allowed: training of a torch"),
+        ({"traits": STEP}, "(training) runs on one GPU; allowed: training of a torch"),
         ({"workload": "conv", "problem": "tutorials/rgb256", "traits": CONV}, "runs on one GPU"),
         ({"state": "checkpoint"}, "found state checkpoint, allowed with several ranks: plain"),
         ({"execution": "compile"}, "found execution compile, allowed with several ranks: eager"),

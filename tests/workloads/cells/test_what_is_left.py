@@ -82,7 +82,7 @@ def test_a_rule_of_the_users_own_needs_each_parameter_without_a_default() -> Non
     assert own({"steps": 4}, {"steps": 3}) == {"steps": 4.0}
     with pytest.raises(WorkloadError, match="own.py:Growing needs a value for by$"):
         own({}, {"by": None, "steps": 3})
-    with pytest.raises(WorkloadError, match="is no regime: write it under `workload`"):
+    with pytest.raises(WorkloadError, match="is a workload: write it under `workload`"):
         own({}, None)
 
 

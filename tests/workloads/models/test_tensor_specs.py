@@ -43,8 +43,8 @@ def test_a_tensor_is_made_of_what_its_type_holds(columns: dict[str, Any]) -> Non
             {"dtype": "float32", "below": 2},
             "`below` needs a dtype of int64, int32, uint8; found float32",
         ),
-        ({"dtype": "uint8", "below": 257}, "uint8 holds 0 to 255, found more"),
-        ({"dtype": "uint8", "value": 256}, "uint8 holds 0 to 255, found more"),
+        ({"dtype": "uint8", "below": 257}, "uint8 holds 0 to 255, found a larger value"),
+        ({"dtype": "uint8", "value": 256}, "uint8 holds 0 to 255, found a larger value"),
         ({"dtype": "int64", "value": 0.5}, "int64 takes a whole number, found 0.5"),
     ],
 )
