@@ -1,4 +1,4 @@
-"""Stored results in a notebook.
+"""Gives access to stored results from Python, for example in a notebook.
 
 import cudnn_sweep.analysis as sweep_analysis
 

@@ -1,14 +1,14 @@
-"""Text of numbers, ratios, intervals, times, sizes, counts and lists; no other module formats them."""
+"""Formats numbers, ratios, intervals, times, sizes, counts and lists as text."""
 
 import math
 from collections.abc import Callable, Sequence
 
-TWICE = 2.0  # a ratio beyond it reads better as "times" than in percent
+TWICE = 2.0  # larger ratios are shown as "times as much" instead of percent
 MIB, GIB = 2.0**20, 2.0**30
 
 
 def number(value: float | None, missing: str = "") -> str:
-    """Return a number as text: a float with three significant digits, an int with all digits."""
+    """Format a float with three significant digits, or an int with all its digits."""
     if value is None:
         return missing
     if isinstance(value, int):
@@ -22,43 +22,43 @@ def number(value: float | None, missing: str = "") -> str:
 
 
 def figure(value: float) -> str:
-    """Return a value as `number` does, but show a whole float like an int, with all its digits."""
+    """Format a value like `number`, but show all digits of a float without a fraction."""
     return number(int(value) if value == int(value) else value)
 
 
 def given(value: float) -> str:
-    """Return a value with up to four significant digits, but 1000 and more as integers: `1,234`."""
+    """Format a value with four significant digits, or as an integer if it is 1000 or more."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def two_digits(value: float) -> str:
-    """Return a number rounded to two significant digits, with commas between thousands."""
+    """Format a number with two significant digits."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
     return f"{float(f'{value:.2g}'):,.0f}"
 
 
 def ratio(value: float | None) -> str:
-    """Return a ratio with three decimals; from 10 on, with three significant digits."""
+    """Format a ratio with three decimals, or with three significant digits if it is 10 or more."""
     return f"{value:.3f}" if value is not None and abs(value) < 10 else number(value)
 
 
 def interval(
     low: float | None, high: float | None, text: Callable[[float], str] = ratio, to: str = " to "
 ) -> str:
-    """Return ` (low to high)` to put after a value, or an empty text if an end is None."""
+    """Format an interval as ` (low to high)`. Return "" if an end is None."""
     return "" if low is None or high is None else f" ({text(low)}{to}{text(high)})"
 
 
 def percent(share: float, decimals: int = 0, sign: str = "") -> str:
-    """Return a share (0.03) in percent; `sign="+"` puts a plus before positive shares."""
+    """Format a share such as 0.03 in percent. `sign="+"` adds a plus to positive shares."""
     return f"{share:{sign}.{decimals}%}"
 
 
 def change(value: float, low: float | None, high: float | None, of: str = "") -> str:
-    """Return a ratio as `12.0% less` or `3.10 times as much`, then its 95% interval, if known.
+    """Format a ratio as `12.0% less` or `3.10 times as much`, with its 95% interval.
 
-    If `of` is " time": `12.0% less time`, `3.10 times the time` or `2.50 times as fast`.
+    If `of` is " time", the text is `12.0% less time` or `2.50 times as fast`, for example.
     """
     ends = [end for end in (low, high) if end]
     if 1 / TWICE < value and round(value, 2) < TWICE:
@@ -79,7 +79,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time such as `12 ms`, `0.12 s`, `4 min 10 s` or `3 h 05 min`."""
+    """Format a time, for example as `12 ms`, `0.12 s`, `4 min 10 s` or `3 h 05 min`."""
     if seconds < 0:
         return f"-{clock(-seconds)}"
     if seconds < 0.1:
@@ -101,7 +101,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return `count` bytes in GiB or MiB."""
+    """Format a number of bytes in GiB or MiB."""
     return f"{number(count / GIB)} GiB" if count >= GIB else f"{number(count / MIB)} MiB"
 
 
@@ -110,33 +110,33 @@ def counted(count: int, noun: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return the parts as `a, b and c`."""
+    """Join the parts as `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def some(parts: Sequence[str], most: int) -> str:
-    """Return the first `most` parts and how many parts follow: `a, b and 3 more`."""
+    """Join the first `most` parts and count the rest, as in `a, b and 3 more`."""
     more = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def printable(text: str) -> str:
-    """Return a user's text with U+FFFD in place of unprintable characters, except line ends and tabs."""
+    """Replace unprintable characters by U+FFFD. Keep line ends and tabs."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
 def one_line(text: str) -> str:
-    """Return the text without line ends, fit for a comment in a script."""
+    """Replace line ends by spaces, and unprintable characters by U+FFFD."""
     return printable(text).replace("\n", " ")
 
 
 def cudnn_version(number: int) -> str:
-    """Return cuDNN's version as NVIDIA writes it: 9.19.0 for 91900 and, before version 9, 8.9.7 for 8907."""
+    """Format cuDNN's version number. 91900 becomes `9.19.0`, and 8907 becomes `8.9.7`."""
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def part_text(part: str, value: str) -> str:
-    """Return `value` for display: as a version if `part` is `cudnn` and the value is a number."""
+    """Format the value of `part` for display. A cuDNN number is shown as a version."""
     return cudnn_version(int(value)) if part == "cudnn" and value.isdecimal() else value

@@ -1,8 +1,8 @@
-"""Errors of this folder; the command line prints them without a traceback.
+"""Errors of this folder. The command line prints them without a traceback.
 
 ClusterError
-├── LaunchFileError    a file, its line and key, what was found there, what is allowed
-└── LocalRayError      Ray on this machine does not start, or this process has joined a Ray already
+├── LaunchFileError    mistake in a YAML file
+└── LocalRayError      failure of the Ray on this machine
 """
 
 

@@ -1,8 +1,7 @@
-"""Reads the file that `sweep launch` takes: a Ray cluster-launcher file.
+"""Reads a launch file: a cluster-launcher file of Ray with the key `metadata: {sweep: ...}`.
 
-The sweep's own part, `metadata: {sweep: ...}`, is read strictly, as YAML 1.2. The rest is read as
-Ray reads it, by PyYAML as YAML 1.1 (`off` is false), and Ray's validator checks it. A file without
-`provider` describes no cluster, and may contain only `metadata` and `cluster_name`.
+The part `sweep` is read as strict YAML 1.2. Ray's parser reads the rest as YAML 1.1, and Ray's
+validator checks it. A file without `provider` describes no cluster.
 """
 
 import json
@@ -36,9 +35,9 @@ EXAMPLE = """A launch file for this machine:
         results: results
         nightly: {suite: nightly}  # what `sweep nightly` runs
 """
-# What the extra `cluster`, ray[default], adds to Ray: the launcher, jobs and runtime environments use it.
+# Modules that `pip install 'cudnn-sweep[cluster]'` adds.
 CLUSTER_EXTRA = ("aiohttp", "aiohttp_cors", "virtualenv")
-INSIDE = "auto"  # Ray's word for the address of the cluster that this machine is in
+INSIDE = "auto"  # Ray's name for the cluster of this machine
 
 M = TypeVar("M")
 
@@ -48,11 +47,11 @@ class LaunchFile(Generic[M]):
     path: Path
     sweep: M
     ray_part: Mapping[str, object]
-    """The whole file as Ray sees it, `metadata` included."""
+    """The whole file, as Ray parses it."""
 
 
 def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Read and check a launch file, Ray's part included. Raises LaunchFileError."""
+    """Read and check a launch file. Raises LaunchFileError."""
     if not path.exists():
         raise LaunchFileError(f"{path}: there is no such file. {EXAMPLE}")
     document = read_document(path)
@@ -61,12 +60,12 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     metadata = ray_part.get("metadata")
     if isinstance(metadata, dict) and "sweep" in metadata and SWEEP not in document.values:
         text = "comes through a merge key (`<<`), which YAML 1.2 does not have: write it out"
-        raise document.refusal([(SWEEP, text)])  # else it would be ignored silently
+        raise document.refusal([(SWEEP, text)])  # otherwise it would be ignored
     address = document.values.get((*SWEEP, "address"))
     missing = [module for module in CLUSTER_EXTRA if find_spec(module) is None]
     if missing and ("provider" in ray_part or (address and address.plain is not None)):
         raise LaunchFileError(
-            f"{path} asks for a cluster, for which {', '.join(missing)} is missing: "
+            f"{path} describes a cluster, but {', '.join(missing)} is not installed: "
             "pip install 'cudnn-sweep[cluster]'"
         )
     if "provider" in ray_part:
@@ -77,24 +76,24 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return the LaunchFile of an empty file at `path`: a run on this machine with all defaults."""
+    """Return a launch file with all defaults, for a run on this machine."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 
 def _read_as_ray_does(document: Document) -> Mapping[str, object]:
     try:
         return yaml.safe_load(document.text) or {}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a 45th of May
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no such date
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise LaunchFileError(
-            f"{document.file}{line}: PyYAML, with which Ray reads this file, refuses it: "
+            f"{document.file}{line}: Ray's YAML parser refuses the file: "
             f"{getattr(error, 'problem', None) or error}"
         ) from error
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check the keys of a file without `provider`. Ray's schema does not apply to such a file."""
+    """Check the keys of a file that has no `provider`."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]
@@ -117,17 +116,17 @@ def check_ray_part(document: Document, ray_part: Mapping[str, Any]) -> None:
     mistakes = [mistake for error in validator.iter_errors(ray_part) for mistake in _explain(error)]
     for key, _ in mistakes:
         if key:
-            document.part(key)  # raises if the key occurs twice, which is the clearer error
+            document.part(key)  # raises a clearer error if the key occurs twice
     if mistakes:
         raise document.refusal(mistakes)
     kind, kinds = ray_part["provider"]["type"], sorted(providers._NODE_PROVIDERS)
     if kind not in kinds:
-        text = f"found `{kind}`, Ray knows: {', '.join(kinds)}"
+        text = f"found `{kind}`, allowed: {', '.join(kinds)}"
         raise document.refusal([(("provider", "type"), text)])
     try:
         with unheard():
             util.validate_config(with_defaults(ray_part))
-    except Exception as error:  # of any class: Ray has none for a user's mistake
+    except Exception as error:  # Ray raises errors of many classes
         words = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
         raise LaunchFileError(f"{document.file}: Ray refuses it: {words}") from error
 

@@ -1,4 +1,4 @@
-"""Temporary folders, each locked by its process. A killed process leaves its folder unlocked."""
+"""Temporary folders with locks. The folder of a killed process is unlocked and can be removed."""
 
 import fcntl
 import glob
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-SUFFIX = ".held"  # distinguishes them from folders of earlier versions and other programs
+SUFFIX = ".held"  # ending of the folders' names
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        finally:  # a signal to the process and one to its group interrupt it twice
+        finally:  # two signals may interrupt it twice
             shutil.rmtree(folder, ignore_errors=True)
             os.close(held)
 
@@ -29,9 +29,9 @@ def held_folder(prefix: str, parent: Path) -> Iterator[Path]:
 def make_held(
     prefix: str, parent: Path, end: Callable[[Path], None] = lambda _: None
 ) -> tuple[Path, int]:
-    """Remove the folders of killed processes. Return a new folder and a descriptor that locks it.
+    """Remove the folders of killed processes. Return a new folder and the descriptor of its lock.
 
-    Before a folder is removed, `end(folder)` ends the processes that still use it. Raises OSError.
+    `end(folder)` is called before a folder is removed. Raises OSError.
     """
     for left in parent.glob(f"{glob.escape(prefix)}????????{SUFFIX}"):
         with suppress(OSError):
@@ -43,12 +43,12 @@ def make_held(
                 os.close(held)
     while True:
         folder = Path(mkdtemp(prefix=prefix, suffix=SUFFIX, dir=parent))
-        with suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover
+        with suppress(BlockingIOError, FileNotFoundError):  # another process has removed it
             return folder, _hold(folder)
 
 
 def _hold(folder: Path) -> int:
-    """Lock a folder; return its descriptor. Raises OSError if it is locked, gone or not ours."""
+    """Lock a folder and return its descriptor. Raises OSError if it is locked or missing."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(held).st_uid != os.getuid():

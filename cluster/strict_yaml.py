@@ -1,11 +1,7 @@
-"""Reads YAML 1.2 (core schema) into pydantic models and dataclasses.
+"""Reads YAML 1.2 into pydantic models and dataclasses. Errors name each mistake with its line.
 
-An error names each mistake with its line. `on`, `no` and `2026-01-01` are text, although YAML 1.1
-reads them as truth values and a date. `0x3` is text, such as a padding of 0 by 3, and no number. No
-tag creates an object, no key may occur twice, and aliases cannot make a small file huge.
-
-The types of a model are strict: `no` is not a truth value, and the number 2.10 is not a version. A
-key that the model lacks is a mistake, even if the model is configured to ignore such keys.
+In YAML 1.2, `on`, `no` and `2026-01-01` are text. Types are strict: the number 2.10 is not text.
+Unknown keys, repeated keys and tags that create objects are mistakes.
 """
 
 import json
@@ -28,25 +24,25 @@ from ruamel.yaml.reader import ReaderError
 
 from cudnn_sweep.cluster.errors import LaunchFileError
 
-MAX_BYTES = 256 * 1024  # a file is a few KB; parsing as much as this takes seconds
-MAX_VALUES = 50_000  # with every alias written out; about what the largest readable file holds
+MAX_BYTES = 256 * 1024  # parsing a file of this size takes seconds
+MAX_VALUES = 50_000  # values of a file in which all aliases are expanded
 MAX_DEPTH = 100
-DEEP = f"nested too deeply: more than {MAX_DEPTH} levels, or an alias holds itself"
+DEEP = f"nested too deeply: more than {MAX_DEPTH} levels, or an alias that contains itself"
 
 STANDARD = "tag:yaml.org,2002:"
 KINDS = "str map seq null bool int float timestamp merge"
 KNOWN_TAGS = {STANDARD + kind for kind in KINDS.split()}
 
-# From chapter 10.3.2 of the YAML 1.2 specification.
+# Chapter 10.3.2 of the YAML 1.2 specification, without hexadecimal numbers.
 WORDS: dict[str, float | None] = {"": None, "~": None, "null": None, "true": True, "false": False}
 WORDS |= {".nan": math.nan, ".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf}
-WHOLE = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]+")  # more digits: too large for a float, too
+WHOLE = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]+")  # longer numbers exceed a float
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")  # user and password in a URL
-NO_CHARACTER = re.compile("[\0\ud800-\udfff]")  # NUL and surrogates, as in `"\\ud800"`
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")  # NUL and surrogates
 
-MAX_FOUND = 60  # characters of a value that are shown
+MAX_FOUND = 60  # most characters of a value in a message
 
 WANTED = {
     "string_type": "text",
@@ -67,41 +63,41 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 Mistake: TypeAlias = tuple[KeyPath, str]
 Plain: TypeAlias = "None | bool | int | float | str | list[Plain] | dict[str, Plain]"
 M = TypeVar("M")
-Schema: TypeAlias = dict[str, Any]  # JSON Schema, as pydantic writes it
+Schema: TypeAlias = dict[str, Any]  # JSON Schema from pydantic
 Errors: TypeAlias = list[tuple[KeyPath, ErrorDetails]]
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     line: int
-    """Line of the value's key, counted from 1. A list's item has the line where it begins."""
+    """Line of the key or list item, counted from 1."""
     plain: Plain
     written: str = ""
-    """Text of a scalar in the file, such as `2.10` if `plain` is 2.1. Empty for other values."""
+    """Text of a scalar in the file, such as `2.10` if `plain` is 2.1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """A parsed file; only its syntax has been checked."""
+    """A parsed file. Only its syntax has been checked."""
 
     file: Path
     text: str
     values: dict[KeyPath, Value] = field(default_factory=dict)
     mistakes: dict[KeyPath, str] = field(default_factory=dict)
-    """Breaches of strict YAML, by key path. `part` raises for one at, above or below its path."""
+    """Mistakes that do not stop the parser, by key path. The method `part` raises them."""
 
     def line(self, at: KeyPath) -> int:
-        """Return the line of a key path or, if the file lacks it, of its nearest ancestor."""
+        """Return the line of a key path, or of its nearest ancestor in the file."""
         return self.values[at].line if at in self.values else self.line(at[:-1])
 
     def part(self, at: KeyPath) -> Plain:
-        """Return the key path's value, or {} if it is missing or null. Raises LaunchFileError."""
+        """Return the value at a key path, or {} if it has none. Raises LaunchFileError."""
         mistakes = {
             key: text for key, text in self.mistakes.items() if key[: len(at)] == at[: len(key)]
         }
         if mistakes:
             raise self.refusal(mistakes.items())
-        # A key whose lines are all commented out holds nothing.
+        # A key is null if the lines below it are comments.
         value = self.values.get(at)
         return {} if value is None or value.plain is None else value.plain
 
@@ -114,14 +110,13 @@ class Document:
 
 
 def dotted(key: KeyPath) -> str:
-    """Return the key path as text: `metadata.sweep.shapes[2].width`."""
+    """Return a key path as text, such as `metadata.sweep.shapes[2].width`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in key)
     return "".join(steps).removeprefix(".")
 
 
 def read_document(file: Path) -> Document:
-    """Parse a file whose root must be a mapping. Raises LaunchFileError. Breaches of strict YAML only
-    become the document's `mistakes`."""
+    """Parse a file whose root must be a mapping. Raises LaunchFileError."""
     document = parse(_read_text(file), file)
     if not isinstance(document.values[()].plain, dict | None):
         raise LaunchFileError(f"{file}: found no keys, wanted `key: value` lines")
@@ -129,10 +124,10 @@ def read_document(file: Path) -> Document:
 
 
 def parse(text: str, file: Path) -> Document:
-    """Parse a text. Raises LaunchFileError, which names `file`; the file need not exist."""
+    """Parse a text. Raises LaunchFileError. Messages name `file`, which need not exist."""
     yaml, document = YAML(), Document(file=file, text=text)
     yaml.max_depth = MAX_DEPTH
-    yaml.composer.warn_double_anchors = False  # in YAML the latest anchor counts
+    yaml.composer.warn_double_anchors = False  # YAML allows an anchor to be set again
     try:
         root = yaml.compose(text) or ScalarNode(STANDARD + "null", "")
         _grow(document, root, (), 1)
@@ -166,11 +161,11 @@ def _read_text(file: Path) -> str:
 
 
 def _grow(document: Document, node: Node, at: KeyPath, line: int) -> Plain:
-    """Return a node as plain data, and add it and its descendants to the document."""
+    """Return a node as plain data. Add the node and its descendants to the document."""
     if len(at) > MAX_DEPTH:
         raise MaxDepthExceededError(problem_mark=node.start_mark)
     if len(document.values) > MAX_VALUES:
-        mistake = f"holds more than {MAX_VALUES:,} values once its aliases are written out"
+        mistake = f"contains more than {MAX_VALUES:,} values if its aliases are expanded"
         raise LaunchFileError(f"{document.file}: {mistake}")
     plain: Plain = None
     try:
@@ -225,22 +220,21 @@ def _scalar(node: ScalarNode) -> None | bool | int | float | str:
 
 
 def read_strict(file: Path, model: type[M]) -> M:
-    """Read a file as one model. Raises LaunchFileError."""
+    """Read a file into a model. Raises LaunchFileError."""
     return check_part(read_document(file), model)
 
 
 def read_strict_text(text: str, name: str, model: type[M]) -> M:
-    """Read a text as one model. Raises LaunchFileError, which names `name` in place of a file."""
+    """Read a text into a model. Raises LaunchFileError. Messages use `name` as the file's name."""
     return check_part(parse(text, Path(name)), model)
 
 
 def check_part(document: Document, model: type[M], at: KeyPath = ()) -> M:
-    """Read a model from the part of a document at a key path. Raises LaunchFileError."""
+    """Read the part of a document at a key path into a model. Raises LaunchFileError."""
     text = json.dumps(document.part(at))
     adapter = TypeAdapter(model)
     try:
-        # Through JSON, because a strict model then takes lists as tuples and text as enums. Paths
-        # in the file are relative to its folder.
+        # From JSON, a strict model accepts a list for a tuple and text for an enum.
         return adapter.validate_json(
             text, strict=True, extra="forbid", context={"folder": document.file.parent}
         )
@@ -255,7 +249,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean ...?)` with the most similar allowed word, or "" if none is similar."""
+    """Return a hint with the most similar allowed word, or an empty text."""
     near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
@@ -277,10 +271,9 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return each error with its key path in the file. `places` has all key paths of the file.
+    """Return errors with their key paths in the file. `places` has all key paths of the file.
 
-    Pydantic's paths also name the alternatives of a union. Leave these names out. Return only the
-    errors of the alternative that fits best, or all errors if no alternative fits the value's kind.
+    For a union, return the errors of the alternative that fits best.
     """
     located: Errors = []
     below: dict[str | int, Errors] = {}

@@ -1,6 +1,4 @@
-"""Errors that are no fault of ours, with their exit codes. The command line prints them without a
-traceback, like the errors of other folders: WorkloadError, ClusterError and AnalysisError.
-"""
+"""Errors that the command line prints without a traceback, and their exit codes."""
 
 import errno
 
@@ -17,7 +15,7 @@ class OrchestratorError(Exception):
 
 
 class SpecError(OrchestratorError):
-    """A mistake in a request. The text says what was found and what is allowed."""
+    """A mistake in a request. The message shows what was found and what is allowed."""
 
 
 class NeedsGpuError(SpecError):
@@ -31,7 +29,7 @@ class ModelError(SpecError):
 
 
 class SweepBusyError(OrchestratorError):
-    """Another launch or night holds the sweep or the device."""
+    """Another process uses the sweep or the device."""
 
     exit_code = ExitCode.UNFINISHED
 
@@ -49,13 +47,13 @@ class PythonError(ServerError):
 
 
 class UnfinishedError(OrchestratorError):
-    """A launch stopped early or lost trials; the same command resumes the launch."""
+    """A launch stopped early or lost trials. The same command resumes it."""
 
     exit_code = ExitCode.UNFINISHED
 
 
 class WebhookError(OrchestratorError):
-    """A webhook did not accept the news. The text shows the host alone: the rest of the URL is secret."""
+    """A webhook rejected a message. The text shows only the host, because the URL is secret."""
 
 
 class OutputError(OrchestratorError):

@@ -96,7 +96,7 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
     assert "Next: sweep launch shapes.yaml\n" in audited
     assert "next: sweep launch Segmenter.yaml\n" in told[TRACE]
     launched = told["sweep launch Segmenter.yaml"]
-    assert "No cluster.yaml here: the sweep runs on this machine" in launched
+    assert "Found no cluster.yaml. The sweep runs on this machine" in launched
     further = [command for command in NEXT.findall(launched) if command.split()[1] != "launch"]
     assert {"report", "query"} <= {command.split()[1] for command in further}
     assert any("conv3_3x3_32" in told[command] for command in further)

@@ -1,4 +1,4 @@
-"""Makes a function of tensors a timed step: a forward pass, alone or with its backward pass."""
+"""Makes a timed step from a function of tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ def differentiable_step(
     parameters: Mapping[str, torch.Tensor],
     output_shape: Callable[[Shape], Shape],
 ) -> TimedStep:
-    """Return a step of `function`, which must draw no random numbers.
+    """Return a step that runs `function` and, unless the direction is `forward`, its backward pass.
 
-    Except in direction `forward`, the step also computes the gradients of input and `parameters`.
+    `function` must not draw random numbers.
     """
 
     def forward(numbers: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ def differentiable_step(
 
 @contextmanager
 def around_autograd(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Wrap `grad` and `backward` of torch.autograd, and so Tensor.backward, in the `with` block."""
+    """Wrap `grad` and `backward` of torch.autograd inside the `with` block."""
     backward, grad = torch.autograd.backward, torch.autograd.grad
     torch.autograd.backward, torch.autograd.grad = wrap(backward), wrap(grad)
     try:

@@ -1,18 +1,18 @@
 """The errors of this folder.
 
 WorkloadError
-├── CellsError        an entry of a suite's `cells` is wrong; `number` is its index
-└── UserCodeError     the user's code fails
+├── CellsError        mistake in a suite's `cells`; `number` is the index of the entry
+└── UserCodeError     exception in the user's code
 """
 
 from difflib import get_close_matches
 
-TRY = "\nTry: "  # between a message and what a user may try next
-MOST_NAMES = 30  # allowed names that a message lists; of a longer list it has the five nearest
+TRY = "\nTry: "  # separates a message from a suggestion
+MOST_NAMES = 30  # longest list of allowed names that a message shows in full
 
 
 class WorkloadError(Exception):
-    """A user's mistake in a name or suite; the text has the value found and the values allowed."""
+    """A user's mistake in a name or suite. The message lists the allowed values."""
 
 
 class CellsError(WorkloadError):
@@ -22,7 +22,7 @@ class CellsError(WorkloadError):
 
 
 class UserCodeError(WorkloadError):
-    """An error that the user's module or model raised."""
+    """An exception in the user's module or model."""
 
 
 def unknown(kind: str, name: str, allowed: list[str]) -> WorkloadError:

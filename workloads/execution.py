@@ -1,4 +1,4 @@
-"""Execution of a step: as written, with its model compiled, or replayed from a CUDA graph."""
+"""Ways to run a step: as written, compiled by torch.compile, or replayed from a CUDA graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any, Literal
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
     compiled: Mapping[str, Any] | None = None
-    """Keyword arguments of torch.compile, or None if the model runs as written."""
+    """Keyword arguments of torch.compile. None if the model is not compiled."""
     makes_graphs: bool = False
-    """Whether the compiler itself makes and replays CUDA graphs of parts of the step."""
+    """Whether the compiler makes CUDA graphs of parts of the step."""
     captured: bool = False
-    """Whether the whole step is replayed from a CUDA graph; each shape has its own graph."""
+    """Whether the whole step is replayed from a CUDA graph."""
 
     @property
     def compiles(self) -> bool:

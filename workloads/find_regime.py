@@ -1,4 +1,4 @@
-"""Finds a shape regime by name: one file per rule in `regimes/`, or a user's own class."""
+"""Finds a shape regime by its name. Regimes are in `regimes/` or in a user's file."""
 
 from functools import cache
 from importlib import import_module
@@ -18,13 +18,13 @@ def regime_types() -> dict[str, type[ShapeRegime]]:
         import_module(f"{regimes.__name__}.{module.name}")
     rules = [*ShapeRegime.__subclasses__(), *SpatialRegime.__subclasses__()]
     ours = (rule for rule in rules if rule.__module__.startswith(f"{BUNDLED}."))
-    return {rule.name: rule for rule in ours}  # a user's own rule goes by its import path
+    return {rule.name: rule for rule in ours}  # a user's rule has an import path instead of a name
 
 
 def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
-    """Return the rule called `name`. `FILE.py:NAME` is imported, so call this in a throw-away process.
+    """Return the rule called `name`. Raises WorkloadError for a wrong name or parameter.
 
-    Raises WorkloadError for an unknown rule or parameter, and for a number that the rule does not take.
+    A user's file is imported, so call this in a process that ends afterwards.
     """
     types = {name: own_regime_type(name, import_named(name))} if ":" in name else regime_types()
     if name not in types:
@@ -35,8 +35,8 @@ def make_regime(name: str, parameters: dict[str, float]) -> ShapeRegime:
 def own_regime_type(name: str, rule: object) -> type[ShapeRegime]:
     if not (isinstance(rule, type) and issubclass(rule, ShapeRegime)):
         raise WorkloadError(
-            f"regime {name} is a {type(rule).__name__}; allowed: a class derived from ShapeRegime or "
-            "SpatialRegime, of cudnn_sweep.workloads.regime"
+            f"regime {name} is a {type(rule).__name__}; allowed: a subclass of ShapeRegime or "
+            "SpatialRegime (in cudnn_sweep.workloads.regime)"
         )
     if isabstract(rule):
         raise WorkloadError(f"regime {name} has no method `period`")

@@ -1,4 +1,4 @@
-"""Finds states by name: one file per state in `states/`."""
+"""Finds a state by its name. Each state has a file in `states/`."""
 
 from functools import cache
 from importlib import import_module
@@ -17,7 +17,7 @@ def state_types() -> dict[str, type[State]]:
 
 @cache
 def state_type(name: str) -> type[State]:
-    """Return a state's class without importing other states, most of which need torch. Raises WorkloadError."""
+    """Return a state's class. Only its own module is imported. Raises WorkloadError."""
     if name not in _names():
         raise unknown("state", name, _names())
     place = f"{states.__name__}.{name}"

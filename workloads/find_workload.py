@@ -1,4 +1,4 @@
-"""Finds a workload by name: a bundled one, or a user's own."""
+"""Finds a bundled workload or a user's workload by its name."""
 
 from functools import cache
 from importlib import import_module
@@ -24,9 +24,10 @@ def bundled_workloads() -> dict[str, Workload]:
 
 
 def find_workload(name: str) -> Workload:
-    """Return a bundled workload, or a user's: `package.module:name` or `folder/file.py:name`.
+    """Return the workload called `name`, such as `conv` or `folder/file.py:Net`.
 
-    A user's code is imported, so call this in a throw-away process. Raises WorkloadError for an unknown name.
+    A user's file is imported, so call this in a process that ends afterwards.
+    Raises WorkloadError for an unknown name.
     """
     if ":" in name:
         imported = import_repeatably(name)
@@ -42,14 +43,16 @@ def find_workload(name: str) -> Workload:
             and value.__module__ == variables["__name__"]
         ]
         first, listed = next(iter(models), "NAME"), ", ".join(models) or "none"
-        raise WorkloadError(f"{name}: add the class, as in {name}:{first} (found: {listed})")
+        raise WorkloadError(
+            f"{name}: add the name of a class, such as {name}:{first} (found: {listed})"
+        )
     if name not in bundled_workloads():
         raise unknown("workload", name, [*bundled_workloads(), "FILE.py:NAME", "MODULE:NAME"])
     return bundled_workloads()[name]
 
 
 def import_repeatably(name: str) -> object:
-    """Import the object called `name`. A fixed seed lets each process draw the same weights."""
+    """Import an object with a fixed random seed, so that its weights are always the same."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         return import_named(name)

@@ -1,4 +1,4 @@
-"""Hashes of content: equal content has equal hashes, on every machine and in every process."""
+"""Hashes that are the same on every machine and in every process."""
 
 import json
 import zlib

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 Layout = Literal["contiguous", "channels_last", "weights"]
 LAYOUTS = get_args(Layout)
-WEIGHTS = "weights"  # parameters in channels_last, inputs as they come
+WEIGHTS = "weights"  # parameters are channels_last, inputs are contiguous
 BY_STRIDES = "strides"
-"""Value of `Cell.placement` if strides alone make a cell channels_last; see `has_one_order`."""
+"""Value of `Cell.placement` if contiguous and channels_last differ only in strides."""
 
 
 def check_layout(name: str) -> str:
@@ -31,11 +31,8 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
 
 
 def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
-    """Return `tensor` with the strides that `.to(memory_format=...)` gives.
-
-    `.contiguous(memory_format=...)` keeps the strides of a tensor with one channel or one pixel, and
-    these strides would make torch call cuDNN in the other layout.
-    """
+    """Convert a tensor to a layout."""
+    # `contiguous(memory_format=...)` would keep the strides of a tensor with one channel
     return tensor.to(memory_format=memory_format(layout, tensor.dim()))
 
 
@@ -44,12 +41,12 @@ def lay_out_parameter(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
 
 
 def has_one_order(shape: Sequence[int]) -> bool:
-    """Return whether contiguous and channels_last are the same order of elements for this shape."""
+    """Return whether contiguous and channels_last give this shape the same order of elements."""
     return len(shape) in (4, 5) and (shape[1] == 1 or all(size == 1 for size in shape[2:]))
 
 
 def layout_of(*tensors: "torch.Tensor") -> str:
-    """Return the layout in which torch calls cuDNN: channels_last if any of `tensors` has it."""
+    """Return the layout in which torch calls cuDNN with these tensors."""
     return "channels_last" if any(map(_is_channels_last, tensors)) else "contiguous"
 
 
@@ -59,10 +56,7 @@ def in_force(tensor: "torch.Tensor") -> str:
 
 
 def _is_channels_last(tensor: "torch.Tensor") -> bool:
-    """Return whether torch's C++ `suggest_memory_format` gives channels_last.
-
-    Return False if the strides are ambiguous. Torch's Python version would import all of sympy.
-    """
+    """Return whether torch's `suggest_memory_format` would return channels_last."""
     if tensor.dim() not in (4, 5) or tensor.stride(1) == 0:
         return False
     least = 0

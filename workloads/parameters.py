@@ -1,4 +1,4 @@
-"""Reads a name with parameters: how a suite writes a regime, state or optimiser."""
+"""Reads a name with parameters. Suites name regimes, states and optimisers in this form."""
 
 import math
 import operator
@@ -21,7 +21,7 @@ LIMITS = {
 
 
 def number(default: float, **limits: float) -> Any:
-    """Declare a dataclass field for a parameter, with a default, and limits named as in `LIMITS`."""
+    """Declare a dataclass field for a number. `limits` has keys of LIMITS, such as `least=1`."""
     return field(default=default, metadata=limits)
 
 
@@ -50,7 +50,7 @@ def parameter_types(made: type) -> dict[str, type]:
 def make_from_parameters(
     kind: str, types: Mapping[str, type[T]], name: str, parameters: dict[str, float]
 ) -> T:
-    """Return `types[name]` with these numbers. Raises WorkloadError for a wrong name or value."""
+    """Return an instance of `types[name]`. Raises WorkloadError for a wrong name or number."""
     if name not in types:
         raise unknown(kind, name, list(types))
     made = types[name]
@@ -60,7 +60,7 @@ def make_from_parameters(
 def checked_numbers(
     owner: str, wanted: Mapping[str, type], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the numbers as int or float. Raises WorkloadError for an unknown parameter or a wrong number."""
+    """Convert the numbers to the wanted types. Raises WorkloadError for a wrong name or number."""
     values: dict[str, float] = {}
     for parameter, value in given.items():
         if parameter not in wanted:

@@ -1,4 +1,4 @@
-"""Precision: the type of numbers, and TF32 for convolutions and RNNs. Only this module sets TF32."""
+"""Precision: the type of numbers, and whether TF32 is used."""
 
 import os
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precision:
-    """How numbers are stored and multiplied. `tf32` is PyTorch's default on a GPU: TF32 for float32
-    convolutions and RNNs, and IEEE for matrix products. `fp32` is IEEE throughout. The
-    `amp_` precisions keep float32 parameters and run under autocast.
-    """
+    """How numbers are stored and multiplied. `tf32` is PyTorch's default: float32 with TF32 in
+    convolutions and RNNs. `fp32` uses no TF32. The precisions that begin with `amp_` keep float32
+    parameters and run under autocast."""
 
     name: str
     dtype: Literal["float32", "bfloat16", "float16"]
@@ -23,11 +22,11 @@ class Precision:
     autocast: Literal["bfloat16", "float16"] | None = None
 
     def apply(self) -> None:
-        """Set TF32 by torch's newer API only. Raises WorkloadError if a setting has no effect."""
+        """Turn TF32 on or off. Raises WorkloadError if the setting has no effect."""
         import torch
         from torch.backends import cudnn
 
-        os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would silently override both APIs
+        os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it would override these settings
         operations: Any
         matmul: Any = torch.backends.cuda.matmul
         values = {cudnn.conv: self.conv_fp32, cudnn.rnn: self.conv_fp32, matmul: "ieee"}  # type: ignore[attr-defined]

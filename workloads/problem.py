@@ -1,4 +1,4 @@
-"""ConvProblem: the sizes of one convolution, read by name from CSV files."""
+"""ConvProblem: the sizes of one convolution. CSV files list the bundled problems."""
 
 import csv
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ YES_OR_NO = {"yes": True, "no": False}
 
 Shape = tuple[int, ...]
 
-MOST_SIZES = 5  # of an input: batch, channels, depth, height, width
-SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # _output_size's order
+MOST_SIZES = 5  # batch, channels, depth, height, width
+SPATIAL = ("kernel_size", "stride", "padding", "dilation", "output_padding")  # for _output_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvProblem:
-    """One convolution. `input_shape` is batch, channels, then one to three spatial sizes."""
+    """One convolution. `input_shape` has the batch, the channels and the spatial sizes."""
 
     name: str
     input_shape: Shape
@@ -33,7 +33,7 @@ class ConvProblem:
     bias: bool
     transposed: bool = False
     output_padding: Shape = ()
-    """Sizes added at one side of a transposed convolution's output, one per dimension; 0 if not transposed."""
+    """Sizes added to one side of a transposed convolution's output, one per dimension."""
     occurrences: int = 1
     """How often the convolution occurs in its network."""
 
@@ -56,7 +56,7 @@ class ConvProblem:
 
     @property
     def weight_shape(self) -> Shape:
-        """Shape of PyTorch's weight: output channels come first or, if transposed, input channels."""
+        """Shape of the weight, in the order of PyTorch."""
         first, second = self.out_channels, self.input_shape[1]
         if self.transposed:
             first, second = second, first
@@ -77,7 +77,7 @@ class ConvProblem:
 
 @cache
 def load_problems() -> dict[str, ConvProblem]:
-    """Return all bundled problems by `file/name`."""
+    """Return all bundled problems. The keys are `file/name`."""
     problems = {}
     for table in sorted(PROBLEMS.iterdir(), key=lambda file: file.name):
         lines = [line for line in table.read_text().splitlines() if not line.startswith("#")]
@@ -118,7 +118,7 @@ def none_empty(sizes: Shape) -> Shape:
 
 
 def space_names(shape: Shape) -> tuple[str, ...]:
-    """Return the names of an input's spatial sizes: `length` alone for 8x64x128 and for 16x128."""
+    """Return the names of an input's spatial sizes, such as `height` and `width`."""
     return ("depth", "height", "width")[-(len(shape) - 2) :] if len(shape) > 3 else ("length",)
 
 
@@ -126,8 +126,8 @@ def named_sizes(shape: Shape) -> dict[str, int]:
     """Return an input's sizes by name. An input with only two sizes has no channels."""
     if len(shape) > MOST_SIZES:
         raise WorkloadError(
-            f"the input {sizes_text(shape)} has {len(shape)} sizes; at most {MOST_SIZES} have names: batch, "
-            "channels, depth, height, width"
+            f"the input {sizes_text(shape)} has {len(shape)} sizes; allowed are at most "
+            f"{MOST_SIZES}: batch, channels, depth, height, width"
         )
     channels = ("channels",) if len(shape) > 2 else ()
     return dict(zip(("batch", *channels, *space_names(shape)), shape, strict=True))

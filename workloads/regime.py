@@ -1,4 +1,4 @@
-"""ShapeRegime: a rule by which input shapes arrive. Ours are in `regimes/`; users add their own."""
+"""ShapeRegime: a rule by which input shapes arrive. `regimes/` has the bundled rules."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,10 @@ VARIES: tuple[Varies, ...] = get_args(Varies)
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeRegime(ABC):
-    """A rule by which input shapes arrive. Its dataclass fields, all numbers, are its parameters."""
+    """A rule by which input shapes arrive. Its parameters are numeric dataclass fields."""
 
     name: ClassVar[str] = ""
-    """Name in a cell's `regime`: the file's name for a bundled rule, the class's name for a user's rule."""
+    """Name of the rule: the file's name for a bundled rule, the class's name for a user's."""
     varies: ClassVar[Varies]
     """Which sizes of the input change."""
 
@@ -36,17 +36,17 @@ class ShapeRegime(ABC):
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
         """Return the shapes of one period, in order. Return None if new shapes keep arriving.
 
-        Raises WorkloadError if the rule does not suit `base` (batch, channels, space).
+        Raises WorkloadError if the rule does not fit the shape `base`.
         """
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order of arrival. A period repeats without end."""
+        """Yield the shapes in order of arrival, without end."""
         period = self.period(base)
-        assert period is not None, f"{self.name}: a rule without a period must define `stream`"
+        assert period is not None, f"{self.name}: `period` returned None, so define `stream`"
         return cycle(period)
 
     def parameters(self) -> dict[str, float]:
-        """Return the parameters by name. Omit a `multiple` of 1, because older cells lack it."""
+        """Return the parameters by name, without a `multiple` of 1."""
         values = asdict(self)
         if values.get("multiple") == 1:
             del values["multiple"]
@@ -63,15 +63,15 @@ class SpatialRegime(ShapeRegime):
     """Every size is a multiple of this number. A network that halves sizes five times needs 32."""
 
     def stepped(self, base: Shape, step: int, steps: Iterable[int]) -> list[Shape]:
-        """Return, for each n in `steps`, the shape `base` with its sides reduced by n × `step`.
+        """Return a shape for each n in `steps`: `base` with sides shortened by n times `step`.
 
-        Before that, `step` is rounded up to a `multiple`, and the sides of `base` are rounded down.
-        Raises WorkloadError if a side would be smaller than `multiple`.
+        Sides are multiples of `multiple`. Raises WorkloadError if a side would be too short.
         """
         wide, counts = ceil(step / self.multiple) * self.multiple, list(steps)
         if min(map(self.rounded, base[2:]), default=0) - wide * max(counts) < self.multiple:
             raise WorkloadError(
-                f"regime {self.name}: {len(counts)} sizes in steps of {wide} do not fit below {base[2:]}"
+                f"regime {self.name}: {len(counts)} sizes in steps of {wide} do not fit below "
+                f"{base[2:]}"
             )
         return [
             resized(base, tuple(self.rounded(size) - wide * count for size in base[2:]))
@@ -79,7 +79,7 @@ class SpatialRegime(ShapeRegime):
         ]
 
     def rounded(self, size: float) -> int:
-        """Round `size` down to a multiple of `multiple`, but to at least one `multiple`."""
+        """Round `size` down to a multiple of `multiple`. The result is never 0."""
         return max(1, int(size) // self.multiple) * self.multiple
 
 

@@ -1,4 +1,4 @@
-"""Configuration of our pydantic models: strict types, no unknown keys, only finite numbers."""
+"""Pydantic configuration: strict types, no unknown keys, only finite numbers."""
 
 from pydantic import ConfigDict
 

@@ -1,4 +1,4 @@
-"""Surveys a machine and named workloads for planning, in a process that ends afterwards."""
+"""Collects facts about the machine and the workloads in a separate process."""
 
 import os
 import shutil
@@ -17,12 +17,12 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 class Survey:
     environment: Environment
     gpus: list[str]
-    """Model of each GPU, or slice of a GPU, on which trials may run here."""
+    """Model of each GPU or GPU slice that trials may use."""
     gpu_uuids: list[str]
-    """UUID of each GPU or slice, in the order of `gpus`, as NVML writes it."""
+    """UUID of each GPU or slice, in the order of `gpus`."""
     workloads: dict[str, WorkloadFacts]
     no_cuda: str | None = None
-    """Why torch finds no GPU, and what to do; None if it finds one."""
+    """Reason why torch finds no GPU. None if it finds one."""
     nccl: str | None = None
     """Version of torch's NCCL. None if torch lacks NCCL or finds fewer than two GPUs."""
     peer_access: bool | None = None
@@ -32,7 +32,7 @@ class Survey:
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Survey this machine and, unless a needed GPU is missing, the workloads in `names`."""
+    """Survey this machine and the named workloads. Skip them if a needed GPU is missing."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -59,7 +59,7 @@ def _nccl_and_peer_access(gpus: int) -> tuple[str | None, bool]:
 
 
 def workload_facts(names: list[str]) -> dict[str, WorkloadFacts]:
-    """Return facts about each workload or regime. If one has an error, `fault` is its text."""
+    """Return facts about each workload or regime. A message about an error goes to `fault`."""
     facts = {}
     for name in names:
         try:
@@ -105,7 +105,7 @@ def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
 
 
 def why_no_cuda() -> str:
-    """Return why torch finds no GPU, and what to do. Most often the driver is too old."""
+    """Return a message that explains why torch finds no GPU."""
     import torch
 
     version, cuda = torch.__version__, torch.version.cuda

@@ -1,4 +1,4 @@
-"""Imports and hashes the user's code, in throw-away processes only."""
+"""Imports and hashes the user's code, in a process that ends afterwards."""
 
 import os
 import sys
@@ -16,8 +16,8 @@ from cudnn_sweep.workloads.hashes import content_hash
 
 INSTALLED = {"site-packages", "dist-packages"}
 NOT_THE_USERS = {"__main__", "torch", __name__.partition(".")[0], *sys.stdlib_module_names}
-EXTRAS = {"torchvision": "vision", "monai": "medical"}  # extra of cudnn-sweep, by package
-PIP_NAMES = {  # by import name, if they differ
+EXTRAS = {"torchvision": "vision", "monai": "medical"}  # package: extra that installs it
+PIP_NAMES = {  # import name: name for pip
     "PIL": "pillow",
     "cv2": "opencv-python",
     "sklearn": "scikit-learn",
@@ -29,7 +29,7 @@ PIP_NAMES = {  # by import name, if they differ
 def import_named(reference: str) -> object:
     """Import the object named `package.module:name` or `folder/file.py:name`.
 
-    Raises WorkloadError if the file, name or package is missing, UserCodeError if importing fails.
+    Raises WorkloadError if it is missing, and UserCodeError if its code fails.
     """
     place, _, name = reference.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
@@ -42,7 +42,7 @@ def import_named(reference: str) -> object:
         raise kind(f"{place} cannot be imported: {_reason(place, error)}") from error
     finally:
         if os.getpid() != importer:
-            os._exit(0)  # a copy that the module forked: it would measure beside us
+            os._exit(0)  # the module forked this process
     if not hasattr(module, name):
         public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
         names = [key for key, value in public.items() if not isinstance(value, ModuleType)]
@@ -64,7 +64,7 @@ def _is_missing(place: str, error: Exception) -> bool:
 
 
 def _reason(place: str, error: Exception) -> str:
-    """Explain why importing `place` failed. `place` or a module that it imports may be missing."""
+    """Return a message that explains why `place` cannot be imported."""
     cause = f"{type(error).__name__}: {error}"
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
@@ -77,17 +77,17 @@ def _reason(place: str, error: Exception) -> str:
         extra = f"'cudnn-sweep[{EXTRAS[package]}]'" if package in EXTRAS else None
         return f"{package} is not installed; pip install {extra or PIP_NAMES.get(package, package)}"
     if _is_missing(place, error):
-        return f"{package} is installed and has no module {inner}"
+        return f"{package} is installed, but it has no module {inner}"
     return cause
 
 
 def module_of(place: str) -> ModuleType | None:
-    """Return the module that `import_named` imported from `place`, or None if it did not."""
+    """Return the module that was imported from `place`, or None."""
     return sys.modules.get(_file_module(Path(place)) if place.endswith(".py") else place)
 
 
 def _file_module(file: Path) -> str:
-    """Return a name for the file's module, with a number if another file of the same name came before."""
+    """Return a module name for a file. A number makes the name unique."""
     name, path = f"sweep_user_{file.stem}", str(file.resolve())
     for number in count(2):
         if name not in sys.modules or sys.modules[name].__file__ == path:
@@ -97,7 +97,7 @@ def _file_module(file: Path) -> str:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Import a file only once per process, so that two references to it share its classes."""
+    """Import a file, or return its module if the file was imported before."""
     name = _file_module(file)
     if name in sys.modules:
         return sys.modules[name]
@@ -114,11 +114,10 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def code_hash(references: Iterable[str]) -> str | None:
-    """Return a hash of the user's code that `references` name, or None if they name no such code.
+    """Return a hash of the user's code at these import paths. Return None if there is none.
 
-    Torch, Python and this package are not the user's code. The hash covers the file that defines
-    a name, and all imported modules of the file's folder or package. Of an installed package it
-    covers only the defining file and the package's version.
+    The hash covers all imported modules in the code's folder or package. For an installed package,
+    it covers one file and the version.
     """
     contents = dict(content for name in references if ":" in name for content in _contents(name))
     return content_hash(contents) if contents else None

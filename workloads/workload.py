@@ -1,12 +1,11 @@
-"""Workload: code that is timed, under a name. It is a function in `catalog/` or in a user's file.
+"""Workload: code that is timed. A function in `catalog/` or in a user's file defines it.
 
     @workload(directions=("forward",), varies=("batch", "space"), input_shape=(8, 3, 64, 64))
     def blur(context: Context) -> TimedStep:
         kernel = context.place(torch.nn.Conv2d(3, 3, 5, groups=3))
         return TimedStep(prepare=context.random, run=lambda images: context.forward(kernel, images))
 
-The function sets a step up, and `prepare` makes the step's input: neither is timed. `run` is the
-step, which is timed.
+`prepare` makes an input of the step, and `run` runs the step. Only `run` is timed.
 """
 
 from __future__ import annotations
@@ -29,35 +28,35 @@ from cudnn_sweep.workloads.training.choice import ModelChoice
 from cudnn_sweep.workloads.warnings import WarningName
 
 if TYPE_CHECKING:
-    import torch  # elsewhere imported when steps run, as planning needs no torch
+    import torch  # planning must not import torch
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What a workload builds its step for: the device, and the choices of a cell and config."""
+    """Device, cell and config for which a workload builds its step."""
 
     device: torch.device
-    """Where the step runs."""
+    """Device of the step."""
     precision: Precision
-    """Precision of the cell; `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
+    """Precision of the cell. `precision.autocast` is `"float16"`, `"bfloat16"` or None."""
     layout: str
     """`contiguous`, `channels_last`, or `weights` if only parameters are channels_last."""
     direction: str
-    """Which of the workload's directions is timed."""
+    """Direction that is timed, such as `forward`."""
     problem: ConvProblem | None
     """Sizes of the cell's convolution. None if the cell names no problem."""
     model: ModelChoice | None = None
-    """Arguments, loss and optimiser of a model that is named by its import path."""
+    """Arguments, loss and optimiser of a model. None for other workloads."""
     state: State | None = None
-    """What surrounds the step. None if nothing surrounds it."""
+    """State in which the step runs. None if there is none."""
     execution: str = EAGER
-    """How the step runs. With torch.compile, `forward` compiles each model that it calls."""
+    """Name of the execution: a key of EXECUTIONS."""
     distribute: Callable[[torch.nn.Module], torch.nn.Module] | None = None
-    """Wraps a model for one rank of training over several GPUs. None if there is only one rank."""
+    """Wraps a model for training over several GPUs. None if there is only one GPU."""
     reference: bool = False
-    """Whether to compute in float64, from inputs and weights that were rounded to `precision`."""
+    """Whether to compute in float64, as a reference for errors."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     _compiled: dict[Callable[..., Any], Callable[..., Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -65,23 +64,22 @@ class Context:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of parameters and inputs."""
+        """Type of parameters and inputs."""
         import torch
 
         return torch.float64 if self.reference else self.precision.torch_dtype()
 
     def region(self) -> AbstractContextManager[object]:
-        """Return the context manager in which a step runs: autocast, if the precision has it."""
+        """Return a context manager that turns autocast on if the precision has it."""
         import torch
 
         kind = None if self.reference else self.precision.autocast
         return torch.autocast(self.device.type, getattr(torch, kind)) if kind else nullcontext()
 
     def forward(self, function: Callable[[Any], T], inputs: Any, *, draws: bool = True) -> T:
-        """Run `function(inputs)` in the cell's autocast and state. Call models only by `forward`.
+        """Run `function(inputs)` in the cell's autocast and state. Call every model through this.
 
-        `draws` says whether `function` draws random numbers. If it does, a second run for the state
-        repeats the numbers, and no CUDA graph can hold the second run.
+        `draws` says whether `function` draws random numbers.
         """
         self._calls["forward"] += 1
         function = self._executed(function)
@@ -116,21 +114,18 @@ class Context:
             )
 
     def random(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's precision and layout.
-
-        Zeros are no substitute, because kernels can be faster on them.
-        """
+        """Return normal random numbers in the cell's precision and layout."""
         import torch
 
         kind = self.precision.torch_dtype()
         return self.like_inputs(torch.randn(shape, device=self.device, dtype=kind))
 
     def random_weight(self, shape: Shape) -> torch.Tensor:
-        """Return normal random numbers in the cell's precision and parameter layout."""
+        """Return normal random numbers in the precision and layout of the cell's parameters."""
         return lay_out_parameter(self.random(shape), self.layout)
 
     def random_gradient(self, shape: Shape) -> torch.Tensor:
-        """Return a random gradient of a convolution's output, in autocast's type and the weights' layout."""
+        """Return a random gradient for a convolution's output of this shape."""
         import torch
 
         kind = self.precision.torch_dtype()
@@ -155,42 +150,38 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedStep:
-    """`run(prepare(shape))` is one step. In training, `run` returns the loss."""
+    """A step: `run(prepare(shape))`. In training, `run` returns the loss."""
 
     prepare: Callable[[Shape], Any]
-    """Makes a step's input of a given shape; not timed."""
+    """Makes an input of a given shape. This is not timed."""
     run: Callable[[Any], Any]
-    """Runs the step on an input that `prepare` made; timed."""
+    """Runs the step on an input that `prepare` made. This is timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
-    """Returns a step's outputs and gradients by name; not timed. Equal inputs give equal values."""
+    """Returns the outputs and gradients of a step by name. This is not timed."""
     accuracy: Callable[[], float] | None = None
-    """Returns the accuracy, from 0 to 1, on held-back examples after the steps so far; not timed."""
+    """Returns the current accuracy on held-back examples, from 0 to 1."""
     own_times_ms: Callable[[], dict[str, float]] | None = None
-    """Returns, by name, the milliseconds that the step itself has measured so far."""
+    """Returns times in milliseconds that the step itself measured, by name."""
     warnings: set[WarningName] = field(default_factory=set)
-    """Warnings, added while the step runs."""
+    """Warnings that the step adds while it runs."""
     has_parameters: bool = True
-    """Whether the model has parameters. If not, a trial fails if the step runs no operation."""
+    """Whether the model has parameters."""
     capturable: bool = True
-    """Whether a CUDA graph can hold the step. It cannot hold threads or a compiler's graphs."""
+    """Whether a CUDA graph can hold the step."""
     as_written: Callable[[Any], Any] | None = None
-    """Runs the step without compiler or CUDA graph, to watch its operations. If None, use `run`."""
+    """Runs the step without compiler or CUDA graph. None if `run` does so."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State(ABC):
-    """Code that surrounds a step and changes what cuDNN does, although shapes stay the same.
-    Its dataclass fields are its parameters, all numbers.
-    """
+    """Code around a step, such as checkpointing. Its parameters are numeric dataclass fields."""
 
     name: ClassVar[str]
-    """Name in a cell's `state`: the name of the class's file."""
+    """Name of the state: the name of the class's file."""
     recomputes: ClassVar[bool] = False
-    """Whether the forward pass keeps no activations and runs again in the backward pass. A workload
-    must then call `Context.forward` and have a backward pass."""
-
+    """Whether the forward pass runs again in the backward pass, as in checkpointing."""
     alone: ClassVar[bool] = False
-    """Whether the step needs a device without other processes."""
+    """Whether no other process may use the device."""
 
     def __init_subclass__(cls) -> None:
         cls.name = cls.__module__.rpartition(".")[2]
@@ -200,7 +191,7 @@ class State(ABC):
 
     @abstractmethod
     def surround(self, step: TimedStep, context: Context) -> TimedStep:
-        """Return `step` in this state; called once, after the step is built."""
+        """Return a step that runs `step` in this state."""
 
     def parameters(self) -> dict[str, float]:
         """Return the parameters by name."""
@@ -208,7 +199,7 @@ class State(ABC):
 
 
 def pay_unrelated_step(device: torch.device) -> None:
-    """Train an unrelated network for two steps, to load CUDA, libraries, autograd and optimiser."""
+    """Train an unrelated network for two steps, so that CUDA and its libraries are loaded."""
     import torch
 
     net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(27, 2))
@@ -223,7 +214,7 @@ def pay_unrelated_step(device: torch.device) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """Code that is timed; `workload` below explains its fields."""
+    """Code that is timed. The function `workload` explains the fields."""
 
     name: str
     directions: tuple[str, ...]
@@ -233,7 +224,7 @@ class Workload:
     recomputes: bool
     build: Callable[[Context], TimedStep]
     is_model: bool = False
-    """Whether this is a model named by its import path. Cells give its shape and `ModelChoice`."""
+    """Whether this is a model that is named by its import path."""
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step
 
     def step(self, context: Context) -> TimedStep:
@@ -252,14 +243,14 @@ def workload(
     recomputes: bool = False,
     pay_one_time_costs: Callable[[torch.device], None] = pay_unrelated_step,
 ) -> Callable[[Callable[[Context], TimedStep]], Workload]:
-    """Make a workload of the decorated function, under its name. The function itself is not timed.
+    """Return a decorator that makes a workload of a function. The workload has the function's name.
 
-    `directions` names the parts that can be timed. The first is the default. `varies` says which
-    sizes a shape regime may change: `batch`, `space` or both. `input_shape` is the base shape of
-    the regimes. If it is None, the problem gives the shape. `batches` is the least number of
-    different inputs in the loop. `recomputes` says that the forward pass goes through
-    `Context.forward`, so that a state can run it again. `pay_one_time_costs` runs an unrelated
-    step first, so that the first call of a shape does not pay for loading libraries.
+    `directions` names the parts that can be timed. The first is the default.
+    `varies` names the sizes that a shape regime may change: `batch`, `space` or both.
+    `input_shape` is the base shape of the regimes. If it is None, the problem has the shape.
+    `batches` is the least number of different inputs in the loop.
+    `recomputes` says whether a state may run the forward pass again, in `Context.forward`.
+    `pay_one_time_costs` loads libraries, so that they are not loaded in the first timed call.
     """
     return lambda build: Workload(
         name=build.__name__,

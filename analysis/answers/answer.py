@@ -1,4 +1,4 @@
-"""Answer, the result of a command or a night. Each other file here declares an output format."""
+"""The answer of a command, and its output formats. Each other module here declares one format."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,24 +32,24 @@ STATES: dict[int, State] = {code: state for state, code in CODES.items()}
 
 
 class Verbatim(str):
-    """A text to be shown as code: a name that a user chose, or a command to type."""
+    """A text that is shown as code, for example a command."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of an answer. It shows the items first, then the notes, then `rows` below `head`."""
+    """A part of an answer. Items are shown first, then notes, then a table."""
 
     title: str = ""
     role: str = ""
     """Name of the section's colour in the palette."""
     items: Sequence[Sequence[str]] = ()
-    """Items. The first line of an item states a fact, further lines explain it."""
+    """Items. The first line of an item states a fact, and its other lines explain the fact."""
     notes: Sequence[Sequence[str]] = ()
-    """Paragraphs, each a list of texts to be joined by spaces."""
+    """Paragraphs. The texts of a paragraph are joined by spaces."""
     head: Sequence[str] = ()
-    """Column titles. If empty, a row is a label and a text; an empty label continues the row above."""
+    """Titles of the columns. If empty, each row is a label and a text."""
     rows: Sequence[Sequence[str]] = ()
     is_rest: bool = False
     """Whether the section has details that most readers can skip."""
@@ -66,7 +66,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A test case for a CI server. `result` is failure, error, skipped, or empty after success."""
+    """A test case for a CI server. `result` is `failure`, `error`, `skipped` or "" (passed)."""
 
     of: str
     name: str
@@ -77,7 +77,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """A metric for a monitor. Its samples are numbers with one meaning; each sample has labels."""
+    """A metric for a monitoring system. Each sample has labels and a number."""
 
     name: str
     meaning: str
@@ -87,26 +87,26 @@ class Family:
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     kind: str
-    """Name of the command that answers, such as `gate`."""
+    """Name of the command, such as `gate`."""
     subject: str
-    """What the answer is about, such as a model's import path."""
+    """Subject of the answer, for example a model's import path."""
     state: State
     headline: str
     paste: Sequence[str] = ()
     sections: Sequence[Section] = ()
     commands: Sequence[tuple[str, str]] = ()
-    """Next commands for the user, as pairs of a purpose and a command."""
+    """Commands that the user may run next. Each pair is a purpose and a command."""
     values: Mapping[str, object] = field(default_factory=dict)
-    """Further keys and values for the JSON format."""
+    """Additional keys and values for the JSON format."""
     cases: Sequence[Case] = ()
-    """Test cases for a CI server. If there are none, the answer itself is the only case."""
+    """Test cases for a CI server. By default, the answer itself is the only case."""
     families: Sequence[Family] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every metric. If there are none, the only label is `model`, set to the subject."""
+    """Labels of all metrics. The default is the label `model` with the subject as its value."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Further files to write. The key is the path, the value is the text."""
+    """Additional files to write. Keys are paths, and values are texts."""
     ended: int | None = None
-    """Exit code. If it is None, `state` sets the exit code."""
+    """Exit code. If None, `state` determines the exit code."""
 
     @property
     def code(self) -> int:

@@ -1,4 +1,4 @@
-"""An answer as JSON: each key is on a line of its own, and so is each object of a list."""
+"""Writes an answer as JSON, with each key on a line of its own."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from cudnn_sweep.analysis.answers.answer import Answer, AnswerFormat
 from cudnn_sweep.analysis.engine.formats import json_value
 
-DIGITS = 9  # of a number: sums in another order differ in the last ones
+DIGITS = 9  # number of significant digits. Further digits depend on the order of sums
 
 
 def to_json(answer: Answer) -> str:

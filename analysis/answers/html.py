@@ -1,4 +1,4 @@
-"""An answer as one HTML file without a script."""
+"""Writes an answer as one HTML file without scripts."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from cudnn_sweep.analysis.words import one_line
 
 
 def to_html(answer: Answer) -> str:
-    from cudnn_sweep.analysis.report.pages.formats import document  # and DuckDB with it
+    from cudnn_sweep.analysis.report.pages.formats import document  # also imports DuckDB
 
     paste = [f"<pre>{escape(line)}</pre>" for line in answer.paste]
     typed = [f"<p>{inline(what)}: {inline(Verbatim(text))}</p>" for what, text in answer.commands]

@@ -1,4 +1,4 @@
-"""An answer as JUnit XML, which CI servers show as tests."""
+"""Writes an answer as JUnit XML, which CI servers show as test results."""
 
 import re
 from xml.etree import ElementTree

@@ -1,6 +1,6 @@
-"""An answer as Markdown, for the summary of a CI step or a pull request.
+"""Writes an answer as Markdown, for the summary of a CI step or for a pull request.
 
-Users choose names. Each name is in a code span, so that it becomes no markup, link or mention.
+Names that users chose are in code spans. Otherwise a name could become a link or a mention.
 """
 
 import re
@@ -41,7 +41,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _in_table(cell: str) -> str:
-    """Escape `|` and the backslashes to its left. Even in a code span, `|` would end the cell."""
+    """Escape `|`, which would end the table cell even in a code span."""
     return re.sub(r"(\\*)\|", r"\1\1\\|", _inline(cell))
 
 
@@ -50,7 +50,9 @@ def _inline(text: str) -> str:
     if not isinstance(text, Verbatim):
         return unlinked(re.sub(r"([\\`*_\[\]~$])", r"\\\1", escape(words, quote=False)))
     pad = " " if "`" in (words[:1], words[-1:]) else ""
-    fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))  # longer than any within
+    fence = "`" * (
+        1 + max(map(len, re.findall("`+", words)), default=0)
+    )  # longer than any in words
     return f"{fence}{pad}{words}{pad}{fence}" if words else ""
 
 

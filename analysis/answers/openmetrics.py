@@ -1,6 +1,6 @@
-"""An answer as OpenMetrics, for Prometheus, Grafana and node_exporter's textfile collector.
+"""Writes an answer as OpenMetrics, for Prometheus, Grafana and node_exporter.
 
-That collector reads an older format. Without timestamps and `# UNIT`, a file is valid in both.
+The text is also valid in the older format that node_exporter's textfile collector reads.
 https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 

@@ -1,4 +1,4 @@
-"""An answer as text for a terminal: facts are wrapped, but commands stay on one line."""
+"""Writes an answer as text for a terminal. Facts are wrapped, but commands stay on one line."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -10,7 +10,7 @@ from cudnn_sweep.analysis.answers.answer import Answer, AnswerFormat, Section
 from cudnn_sweep.analysis.words import one_line, printable
 
 WIDTH = 80
-LABEL = 12  # columns of a fact's label, unless one is longer
+LABEL = 12  # least width of the labels
 
 
 def to_text(answer: Answer) -> str:

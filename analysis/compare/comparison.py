@@ -1,4 +1,4 @@
-"""Compares two sides of the stored results: two sweeps, versions, GPUs or dates that a user names."""
+"""Compares two sweeps, versions, GPUs or dates in the stored results."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +43,12 @@ MARKED = """\
 KINDS = ("sweep", "torch", "cudnn", "driver", "ours", "software", "gpu", "uuid", "date")
 SOFTWARE = columns_of("software")
 PARTS = (*columns_of("hardware"), *SOFTWARE)
-MOST_LISTED = 6  # names of each kind that an error lists
-MOST_VALUES = 3  # values shown of a part on a side
+MOST_LISTED = 6  # most names of a kind in an error message
+MOST_VALUES = 3  # most values of a part that are shown
 NONE = "none"
 
-Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # by part of the environment: its values on a side
-Ask: TypeAlias = Callable[..., pa.Table]  # SQL, and values for it
+Parts: TypeAlias = Mapping[str, tuple[str, ...]]  # values on one side, by part of the environment
+Ask: TypeAlias = Callable[..., pa.Table]  # takes SQL and its values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,14 +65,14 @@ class Comparison:
     a: NamedSide
     b: NamedSide
     rows: pa.Table
-    """One or more rows for each pair of cell and config; the largest change in time is first."""
+    """Rows of cells and configs. Those with the largest change in time come first."""
     a_parts: Parts
     b_parts: Parts
     edited: tuple[str, ...]
-    """Names of user workloads whose code in a cell differs between side A and side B."""
+    """Names of user workloads whose code differs between the sides."""
     slowest: tuple[str, str, bool] | None
-    """Suite and cell_id of the cell that side B slowed down most, and whether benchmark was on.
-    None if side B slowed down no cell."""
+    """Suite and cell_id of the cell that slows down most, and whether benchmark was on. None if no
+    cell slows down."""
 
     @property
     def differences(self) -> dict[str, str]:
@@ -84,19 +84,19 @@ class Comparison:
         }
 
     def counts(self, column: str = "verdict") -> dict[str, int]:
-        """Return the number of pairs of cell and config for each verdict in `column`."""
+        """Count the pairs of cell and config with each verdict in `column`."""
         verdicts = {(row["cell_id"], row["settings"], row[column]) for row in self.rows.to_pylist()}
         return dict(sorted(Counter(verdict for *_, verdict in verdicts if verdict).items()))
 
     @property
     def cells(self) -> int:
-        """Number of pairs of cell and config; a pair measured in several versions has several rows."""
+        """Number of pairs of cell and config in `rows`."""
         return len({(row["cell_id"], row["settings"]) for row in self.rows.to_pylist()})
 
     @property
     def mixed(self) -> dict[str, list[str]]:
-        """Last version that A and B share, for each software part with several versions in A or B.
-        Without a shared version, the last version of A and the last version of B."""
+        """Versions to choose for software that has several versions on a side. These are the last
+        version that both sides have, or else the last version of each side."""
         sides = {part: (set(self.a_parts[part]), set(self.b_parts[part])) for part in SOFTWARE}
         return {
             part: sorted(a & b)[-1:] or [max(a), max(b)]
@@ -114,20 +114,20 @@ class Comparison:
 def compare(
     database: Database, a: str, b: str, min_effect: float, where: Sequence[str] = ()
 ) -> Comparison:
-    """Compare two sides. Raise QueryError if a name is unknown or ambiguous, or if the sides share
-    trials. `where`: conditions COLUMN=VALUE on the records. Of several conditions on one column, at
-    least one must hold."""
+    """Compare two named sides. `where` selects records by conditions COLUMN=VALUE. Raise QueryError
+    if a name is unknown or ambiguous, or if the sides share trials."""
     ask = _asking(database, where)
     names = [NamedSide(**row) for row in ask("select * from side_names()").to_pylist()]
     first, second = find_side(a, names), find_side(b, names)
     if first == second:
-        raise QueryError(f"{a} and {b} both mean {first}: nothing to compare")
+        raise QueryError(f"{a} and {b} are the same side, {first}. Name two different sides.")
     values = {"a_kind": first.kind, "a_name": first.name}
     values |= {"b_kind": second.kind, "b_name": second.name}
     (in_both,) = ask(IN_BOTH, values)["trials"].to_pylist()
     if in_both:
         raise QueryError(
-            f"{in_both} trials belong both to {first} and to {second}: name two disjoint sides"
+            f"{in_both} trials belong to both {first} and {second}. "
+            "Name two sides that share no trials."
         )
     rows = ask(
         "select * from sides_compared($a_kind, $a_name, $b_kind, $b_name, $min_effect)",
@@ -154,14 +154,14 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
         column, _, value = condition.partition("=")
         if column not in arrow_schema().names:
             raise QueryError(
-                f"--where {condition}: found no column {column!r}, allowed is COLUMN=VALUE"
+                f"--where {condition}: there is no column {column!r}. Write COLUMN=VALUE."
             )
         text = f"coalesce({column}::text, '{NONE}')"
         stored = database.query(f"select distinct {text} as value from records order by all")
         there = {part_text(column, name): name for name in stored["value"].to_pylist()}
         if value not in there:
             known = some(list(there), MOST_VALUES)
-            raise QueryError(f"--where {condition}: found no such value, records have {known}")
+            raise QueryError(f"--where {condition}: no record has this value. Found {known}.")
         wanted.setdefault(text, []).append(literal(there[value]))
     only = [f"{text} in ({', '.join(values)})" for text, values in wanted.items()]
     head = f"with records as not materialized (from main.records where {' and '.join(only)})"
@@ -169,11 +169,11 @@ def _asking(database: Database, where: Sequence[str]) -> Ask:
 
 
 def find_side(text: str, names: list[NamedSide]) -> NamedSide:
-    """Return the side that a text such as `2.11.0`, `H200` or `torch=2.11.0` names. A full match
-    wins over a partial match. A GPU wins over sweeps whose names contain the GPU's name."""
+    """Return the side with a name such as `2.11.0`, `H200` or `torch=2.11.0`. Raise QueryError if
+    no side or more than one side matches."""
     kind, equals, value = text.partition("=")
     if equals and kind not in KINDS:
-        raise QueryError(f"{text}: found kind {kind!r}, allowed are {', '.join(KINDS)}")
+        raise QueryError(f"{text}: unknown kind {kind!r}. Allowed are {', '.join(KINDS)}.")
     wanted = (value if equals else text).lower()
     among = [side for side in names if not equals or side.kind == kind]
     sides = [side for side in among if side.name.lower() == wanted]
@@ -181,9 +181,9 @@ def find_side(text: str, names: list[NamedSide]) -> NamedSide:
     gpus = [side for side in sides if side.kind == "gpu"]
     sides = gpus if len(gpus) == 1 else sides
     if len(sides) > 1:
-        raise QueryError(f"{text} may mean {_listed(sides)}; name one as KIND=NAME")
+        raise QueryError(f"{text} may mean {_listed(sides)}. Name one of them as KIND=NAME.")
     if not sides:
-        raise QueryError(f"{text}: found no such results; there are {_listed(among or names)}")
+        raise QueryError(f"{text}: no results match. There are {_listed(among or names)}")
     return sides[0]
 
 

@@ -1,4 +1,4 @@
-"""SQL macros about a cell's axes, the columns marked as axes in workloads/records/row.py."""
+"""Makes SQL macros about the axes of cells, which workloads/records/row.py defines."""
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ NAMED = (
     ),
     "gpu",
 )
-"""Columns that a cell's name is made from."""
+"""Columns that make up the name of a cell."""
 
 
 def axes_macros() -> str:
@@ -33,10 +33,10 @@ def axes_macros() -> str:
     )
     names = ", ".join(map(literal, axes()))
     return f"""\
--- A cell's axes, for `columns(axis_names())`.
+-- Names of all axes, for use in `columns(axis_names())`.
 create or replace macro axis_names() as [{names}];
 
--- One row for each cell: what its name is made of. Answers list cells by `cell_order`.
+-- One row for each cell, with the columns of its name. Answers are sorted by `cell_order`.
 create or replace macro named_cells() as table
 with labels as (
     select
@@ -49,12 +49,12 @@ with labels as (
 select *, row({order}) as cell_order
 from labels;
 
--- One row for each cell: its axes and GPU.
+-- One row for each cell, with its axes and GPU.
 create or replace macro cell_labels() as table
 select cell_id, columns(axis_names()), gpu, cell_order
 from named_cells();
 
--- One row for each cell: value on `axis`, whether it is usual, and a hash of the rest except GPU.
+-- One row for each cell, with its value on `axis` and a hash of its other columns except the GPU.
 create or replace macro cell_tasks(axis) as table
 select
     cell_id,
@@ -72,7 +72,7 @@ select
 from records
 group by cell_id;
 
--- The cells with the usual value on each axis that has one; axes in `named` are not checked.
+-- Cells that have the default value on every axis, except on the axes in `named`.
 create or replace macro usual_cells(named) as table
 select distinct cell_id
 from records
@@ -83,7 +83,7 @@ where
 
 
 def _shown(name: str) -> str:
-    """Return SQL for a cell's value in one column; a list of sizes becomes 8x3x224x224."""
+    """Return SQL for a cell's value of a column. A list of sizes becomes text like 8x3x224x224."""
     is_list = pa.types.is_list(arrow_schema().field(name).type)
     return f"array_to_string(any_value({name}), 'x')" if is_list else f"any_value({name})"
 
@@ -92,5 +92,5 @@ def _unless_compared(name: str) -> str:
     axis = name.removesuffix("_parameters")
     value = f"any_value({name})"
     if pa.types.is_map(arrow_schema().field(name).type):
-        value = f"coalesce({value}, map())"  # rows older than the column have null
+        value = f"coalesce({value}, map())"  # old rows have null in this column
     return f"if(axis is not distinct from '{axis}', null, {value})" if axis in axes() else value

@@ -1,7 +1,7 @@
-"""DuckDB over a store, locked down: a user's SQL can read `records` and nothing else.
+"""Runs SQL in DuckDB over the rows of a store. SQL of a user can read only the view `records`.
 
-DuckDB gets the rows as Arrow data and may open no files but its own spill files. Access to the
-store's folder would be unsafe: a COPY inside `with` writes files, yet DuckDB calls it a SELECT."""
+DuckDB gets the rows as Arrow data and cannot open files. Otherwise a COPY inside `with` could write
+files, because DuckDB classifies it as a SELECT."""
 
 import atexit
 import os
@@ -42,45 +42,44 @@ LOCKED: dict[str, str | bool] = {
     "TimeZone": "UTC",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "python_enable_replacements": False,  # else SQL sees the Python variables of its callers
-    "max_temp_directory_size": "20GB",  # else it fills the disk: a million trials spill a tenth of that
+    "python_enable_replacements": False,  # True lets SQL read Python variables
+    "max_temp_directory_size": "20GB",  # so that DuckDB does not fill the disk
     "enable_external_access": False,
-    "enable_progress_bar": False,  # a bar would be printed among the answers
+    "enable_progress_bar": False,  # a bar would be mixed with the output
     "lock_configuration": True,
 }
 
-MOST_BYTES = 2_500_000_000  # DuckDB's limit: a query over a million trials needs under 4 GB in all
-FEW_ROWS = 3000  # copied up to so many: in 0.05 to 0.3 s, which each contrast's question saves
-HELD_ROWS = 200_000  # a report copies up to so many: 100,000 cost 0.5 GB, save a fifth of CPU time
-UNHELD = ("kernels", "computed")  # a large report has neither; of 100,000 trials 5.6 of 5.9 GB
-INTERRUPT_S = 5.0  # longest wait for an interrupted question to end
-INTERRUPT_EVERY_S = 0.05  # an interrupt between two statements has no effect, so repeat it
+MOST_BYTES = 2_500_000_000  # DuckDB's memory limit; a process then needs less than 4 GB
+FEW_ROWS = 3000  # up to this many rows are copied into a table, in 0.05 to 0.3 s
+HELD_ROWS = 200_000  # a report copies up to this many rows; 100,000 take 0.5 GB
+UNHELD = ("kernels", "computed")  # large columns that a report of many rows leaves out
+INTERRUPT_S = 5.0  # longest wait for the end of an interrupted query
+INTERRUPT_EVERY_S = 0.05  # time between two interrupts of a query
 COPIED_VIEW = "create or replace view records as from copied_records"
 PAIRS = "from block_pairs($field, $baseline, $candidate, null)"
 COPIED_PAIRS = """\
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 from copied_pairs;
 """
-SPILLS = "sweep-query-"  # begins the name of a private folder to which DuckDB spills
-# Questions with macros plan slowly and return few rows: they use `execute`, which copies rows and
-# warns. Other questions use `sql`, which plans twice in DuckDB 2.
+SPILLS = "sweep-query-"  # prefix of the folder to which DuckDB spills
+# Queries with macros use `execute`, because `sql` would plan them twice. `execute` gives a warning.
 warnings.filterwarnings(
     "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
 )
-HINTS = {  # about columns that people look for in `records`
-    "cell": "is a name made from workload, problem, input_shape, ...: select these, or cell_id",
-    "throttled": "is a value in the list `warnings`: list_contains(warnings, 'throttled')",
-    "search_ms": "is tuning_ms of `break_even()`, which has a row for each pair of configs",
+HINTS = {  # for names that users expect in `records`
+    "cell": "is not a column; select workload, problem, input_shape, ... or cell_id instead",
+    "throttled": "is a value in the list `warnings`; use list_contains(warnings, 'throttled')",
+    "search_ms": "is the column tuning_ms of `break_even()`; try `from break_even()`",
 }
 NO_FILES = (
-    "a question may read `records` but no file; `sweep query --export store.duckdb` writes "
-    "`records` to a database for plain DuckDB, which reads files, too"
+    "a query cannot read files; `sweep query --export store.duckdb` writes `records` to a database "
+    "for plain DuckDB, which can read files"
 )
 OF_THE_QUESTION = (duckdb.ParserException, duckdb.CatalogException, duckdb.BinderException)
 
 
 class Database:
-    """Answers SQL over one snapshot of a store."""
+    """Runs queries over one snapshot of a store."""
 
     def __init__(
         self, instance: "_Instance", store: Stored, sweep_id: str | None, snapshot: Snapshot
@@ -91,12 +90,12 @@ class Database:
         self._sweep_id = sweep_id
         self._snapshot = snapshot
         self._is_shown = False
-        self._view = ""  # the statement that made the view `records`
-        self._held: dict[str, str] = {}  # macros that replace those of the same name
+        self._view = ""  # the statement that creates the view `records`
+        self._held: dict[str, str] = {}  # macros that replace others of the same name
 
     @property
     def torn_files(self) -> tuple[str, ...]:
-        """Damaged files, whose rows no answer has. The caller has to report these files."""
+        """Damaged files, whose rows are missing. The caller has to report them."""
         return self._snapshot.torn
 
     @property
@@ -104,18 +103,18 @@ class Database:
         return not self._snapshot.rows
 
     def query(self, sql: str, values: Mapping[str, Value | list[Any]] | None = None) -> pa.Table:
-        """Return the answer to `sql`. Raises QueryError if it fails or is not a single SELECT."""
+        """Run `sql` and return its rows. Raise QueryError if it fails or is not a single SELECT."""
         return self._retried(lambda: self._answer(sql, dict(values or {})))
 
     def ask(self, question: NamedQuery | str, **values: Value) -> pa.Table:
-        """Answer a question, given as a NamedQuery or by name. Raises QueryError for a wrong parameter."""
+        """Run a question and return its rows. Raise QueryError if a parameter is wrong."""
         asked = load_query(question) if isinstance(question, str) else question
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self, asked: str = "") -> None:
         """Copy the rows into a table if there are at most HELD_ROWS. Columns in UNHELD become null.
 
-        `asked`: SQL of the next questions. If given, columns that it does not name become null."""
+        `asked` is the SQL of the next queries. Columns that they do not need become null, too."""
 
         def copy() -> None:
             self._show_records()
@@ -133,7 +132,7 @@ class Database:
 
     @contextmanager
     def pairs_held(self, **contrast: Value) -> Iterator[None]:
-        """Copy the pairs of a contrast into a table, which questions in the `with` block read."""
+        """Copy the pairs of a contrast into a table that queries in the `with` block read."""
 
         def copy() -> None:
             self._show_records()
@@ -149,7 +148,7 @@ class Database:
             self._connection.execute("drop table copied_pairs")
 
     def keep(self) -> None:
-        """Write the view `records` and every macro into the instance's file."""
+        """Store the view `records` and all macros in the database file."""
 
         def make() -> None:
             self._show_records()
@@ -181,13 +180,13 @@ class Database:
         return self._connection.sql(sql, params=values or None).to_arrow_table()
 
     def _interruptible(self, ask: Callable[[], Answer]) -> Answer:
-        """Run `ask` in another thread, so that Ctrl-C can interrupt a running SQL statement."""
+        """Run `ask` in a thread, so that Ctrl-C can interrupt its SQL."""
         found: Future[Answer] = Future()
 
         def answer() -> None:
             try:
                 found.set_result(ask())
-            except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+            except BaseException as error:  # noqa: BLE001  # raised again by `result()`
                 found.set_exception(error)
 
         thread = Thread(target=answer, daemon=True)
@@ -207,11 +206,10 @@ class Database:
         return any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Make the view `records`. It has one row for each trial, even if a trial is stored twice.
+        """Create the view `records`, which has one row for each trial.
 
-        A small store is copied into a table. Without the copy, each mention of `records` would read
-        the files again, and planning would take longer than answering. If all rows are in local
-        part files, the next Database over the same files uses the table again.
+        A small store is copied into a table. The next Database may use this table again if it reads
+        the same files.
         """
         if self._is_shown:
             return
@@ -234,7 +232,7 @@ class Database:
         view = view.format(rows=with_config(rows), repeated="from repeated_keys")
         self._instance.make({"quoted": each_macro()["quoted"]})
         if _is_small(self._snapshot):
-            # without the view: planning it takes a third of the copy's time
+            # copied without the view, because planning the view takes time
             self._connection.execute(view.replace("view records", "table copied_records", 1))
             view = COPIED_VIEW
         self._show(view)
@@ -249,7 +247,7 @@ class Database:
         self._connection.execute(view)
 
     def _make(self, macros: Mapping[str, str]) -> None:
-        """Make macros over an empty view `records`, because DuckDB plans the view in each macro."""
+        """Create macros while `records` is empty, because DuckDB then plans them faster."""
         if self._instance.has(macros):
             return
         self._connection.execute("create table no_records as from records limit 0")
@@ -259,7 +257,7 @@ class Database:
         self._connection.execute("drop table no_records")
 
     def _rows(self) -> str:
-        """Return a SELECT of the stored rows. To save planning time, it reads no empty table."""
+        """Return a SELECT of the stored rows. It leaves out empty tables."""
         kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
         stored = [name for name, rows in kinds.items() if len(rows)] or kinds
         return " union all ".join(f"select * from {name}" for name in stored)
@@ -267,20 +265,19 @@ class Database:
     def _refuse_all_but_select(self, sql: str) -> None:
         try:
             found = [each.type.name for each in self._connection.extract_statements(sql)]
-        except ValueError:  # a kind of statement without a name in DuckDB's Python
+        except ValueError:  # DuckDB's Python does not know this kind of statement
             raise QueryError("found no SELECT; allowed is one SELECT") from None
         if found == [duckdb.StatementType.MULTI.name]:
-            told = "a PIVOT without listed columns: name them, as `on x in (1, 2)`"
-            raise QueryError(f"found {told}; allowed is one SELECT")
+            raise QueryError("a PIVOT has to list its columns, for example `on x in (1, 2)`")
         if found != [duckdb.StatementType.SELECT.name]:
             raise QueryError(f"found {', '.join(found) or 'no statement'}; allowed is one SELECT")
 
 
 def _told(failure: str) -> str:
-    """Return DuckDB's error text as a message, with a hint about a known mistake."""
+    """Return a message for DuckDB's error, with a hint if the mistake is known."""
     table = re.search(r"Table (?:Function )?with name (\w+) does not exist", failure)
     if table and table[1] in question_macros():
-        return f"{table[1]} is a macro: write `from {table[1]}()`"
+        return f"{table[1]} is a macro, not a table; write `from {table[1]}()`"
     missing = re.search(r'column "(\w+)" not found.*?bindings: ([^\n]*)', failure, re.DOTALL)
     if "file system operations are disabled" in failure:
         failure = NO_FILES
@@ -292,29 +289,29 @@ def _told(failure: str) -> str:
 
 
 def left_out(torn: str) -> str:
-    return f"left out {torn}: it is damaged or holds no records; a launch sets such files aside"
+    return f"{torn} was left out, because it is damaged or has no records"
 
 
 class _Instance:
-    """A locked-down DuckDB connection, and the macros made in it so far."""
+    """A restricted DuckDB connection, and the macros that it already has."""
 
     def __init__(
         self, threads: int | None = None, file: str = ":memory:", rows: int | None = None
     ) -> None:
         self._spill = ExitStack()
-        folder = ""  # empty if no folder can be made: then nothing spills
+        folder = ""  # if no folder can be made, DuckDB does not spill
         with suppress(OSError):
-            # DuckDB, and so a user's SQL, may always write to this folder: it holds nothing else
+            # a user's SQL can write to this folder, so nothing else is in it
             parent = Path(tempfile.gettempdir())
             folder = str(self._spill.enter_context(held_folder(SPILLS, parent)))
         self.connection = duckdb.connect(file)
         self._macros: dict[str, str] = {}
-        self.copied: Files | None = None  # part files that `copied_records` holds; None: other rows
+        self.copied: Files | None = None  # files whose rows are in `copied_records`, if known
         own: dict[str, str | bool] = {"temp_directory": folder, "memory_limit": _memory_limit()}
         if threads is not None:
             own["threads"] = str(threads)
         if rows is not None and rows <= HELD_ROWS:
-            # else most joins hash all rows, 40% of a report's time
+            # without this, most joins hash all rows, which is slow
             own["disabled_optimizers"] = "build_side_probe_side"
         for name, value in (own | LOCKED).items():
             self.connection.execute(f"set {name} = {literal(value)}")
@@ -339,35 +336,35 @@ class _Instance:
         self._spill.close()
 
 
-_idle: list[_Instance] = []  # reused for small stores: making macros takes half as long as planning
+_idle: list[_Instance] = []  # reused for small stores, because creating macros takes time
 
 
 @atexit.register
 def close_idle() -> None:
-    """Close idle instances; a command that ends by os._exit has to call this function."""
+    """Close unused connections. Call this before os._exit."""
     while _idle:
         _idle.pop().close()
 
 
 def _part_files(snapshot: Snapshot) -> Files | None:
-    """Return what identifies the part files. Return None if a file is remote or a row is loose."""
+    """Identify the part files. Return None if some rows are loose or on another machine."""
     if snapshot.loose.num_rows:
         return None
     try:
         found = [os.stat(file) for file in snapshot.parts.files]
-    except OSError:  # not on this machine
+    except OSError:  # the files are not on this machine
         return None
     return [(each.st_dev, each.st_ino, each.st_mtime_ns, each.st_size) for each in found]
 
 
 def _is_small(snapshot: Snapshot) -> bool:
-    """Return whether planning takes most of a question's time. One thread is then fastest."""
+    """Return whether a snapshot is so small that one thread is fastest."""
     return snapshot.rows <= FEW_ROWS
 
 
 @contextmanager
 def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Database]:
-    """Yield a database of the rows that are stored now. `sweep_id` limits it to one sweep."""
+    """Open a database over the rows that are stored now, of one sweep or of all sweeps."""
     snapshot = store.snapshot(sweep_id)
     is_small = _is_small(snapshot)
     instance = _small_instance() if is_small else _Instance(rows=snapshot.rows)
@@ -382,7 +379,7 @@ def open_database(store: Stored, sweep_id: str | None = None) -> Iterator[Databa
 
 
 def export(store: Stored, file: Path) -> tuple[str, ...]:
-    """Write `records` and the questions to a file for plain DuckDB. Return the damaged files."""
+    """Write `records` and all questions to a DuckDB file. Return the damaged files."""
     instance = _Instance(file=str(file))
     try:
         database = Database(instance, store, None, store.snapshot())
@@ -400,6 +397,6 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """Return DuckDB's memory limit. Above it DuckDB spills; more memory might disturb trials."""
+    """Return DuckDB's memory limit, which is at most half of the machine's memory."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"

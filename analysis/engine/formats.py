@@ -1,4 +1,4 @@
-"""Formats a question's answer. In CSV and Markdown, nested values are JSON and null is empty."""
+"""Formats tables as CSV, JSON, Markdown or Parquet."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def to_csv(table: pa.Table) -> str:
 
 
 def to_json(table: pa.Table) -> str:
-    """Return a JSON list with an object for each row, each on a line of its own."""
+    """Return a JSON list with an object for each row. Each object has its own line."""
     names = _distinct(table.column_names)
     rows = [dict(zip(names, row, strict=True)) for row in plain_rows(table)]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -50,7 +50,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Return the rows. `json_value` converts each value."""
+    """Return the rows as lists of JSON values."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 
@@ -60,7 +60,7 @@ def plain_column(table: pa.Table, name: str) -> list[object]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values. If Python cannot hold one of them, return all as text."""
+    """Return a column's values, or their texts if Python cannot represent a value."""
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (ValueError, OverflowError):
@@ -80,7 +80,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 def _csv_cell(value: object) -> str:
     text = value if isinstance(value, str) else _cell(value)
-    # For some readers a lone carriage return ends a row; an escape would control a terminal.
+    # Some readers end a row at a carriage return. `printable` removes escape codes for terminals.
     lines = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return _no_formula(lines) if isinstance(value, str) else lines
 
@@ -104,14 +104,14 @@ def _markdown_row(cells: list[str]) -> str:
 
 
 def escaped(cell: str) -> str:
-    """Escape a cell for Markdown, so that no text becomes markup, a link, an image or a mention."""
+    """Escape text for Markdown, so that it cannot become markup, a link or a mention."""
     text = printable(cell).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"([\\`*\[\]~|])", r"\\\1", text)
     return unlinked(marked).replace("\n", "<br>")
 
 
 def unlinked(text: str) -> str:
-    """Change Markdown so that no address becomes a link and no `@name` becomes a mention."""
+    """Change Markdown so that addresses and `@name` do not become links."""
     return re.sub(r"(?<=:)//|(?<=www)\.|@", lambda found: f"<!-- -->{found[0]}", text)
 
 
@@ -120,7 +120,7 @@ def escaped_line(text: str) -> str:
 
 
 def json_value(value: object) -> object:
-    """Return a value that JSON can hold: times as ISO 8601, NaN and infinity as null, other types as text."""
+    """Convert a value for JSON. Times become ISO 8601 texts, and NaN and infinity become None."""
     if isinstance(value, SimpleNamespace):
         return json_value(vars(value))
     if is_dataclass(value):

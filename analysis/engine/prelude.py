@@ -1,4 +1,4 @@
-"""SQL that gives plain DuckDB the view `records` of a store, and the questions as macros."""
+"""Makes SQL that defines the view `records` and a macro for each question in plain DuckDB."""
 
 import json
 import re
@@ -27,9 +27,8 @@ from cudnn_sweep.analysis.store.stored import Stored
 REPEATED_KEYS = """\
 select sweep_id, trial_id from ({rows}) group by sweep_id, trial_id having count(*) > 1"""
 
-# Of several rows for one key the highest retry counts, then the earliest (as in progress.py). If a
-# launch's end stored a row again, the later copy counts.
-# Keys with one row are split off first: a window over all rows would block filter pushdown.
+# If a trial has several rows, the view shows the first row of the highest retry, like progress.py.
+# Trials with one row are selected separately, so that filters on them are fast.
 RECORDS_VIEW = """\
 create or replace view records as
 with stored as not materialized (
@@ -47,7 +46,7 @@ qualify row_number() over (
 ) = 1;
 """
 
-# To make a macro, DuckDB plans its body, and with it what `records` is each time that it is named.
+# DuckDB plans the body of a macro when it creates the macro. That is faster if `records` is empty.
 NO_RECORDS = """\
 create or replace table no_records as {rows};
 create or replace view records as from no_records;
@@ -55,17 +54,16 @@ create or replace view records as from no_records;
 NO_RECORDS_END = "drop table no_records;\n"
 
 PATTERN = "sweep=*/**/*.parquet"
-OTHER_COLUMNS = ("launch",)  # of questions, not of `records`
+OTHER_COLUMNS = ("launch",)  # columns of questions that `records` does not have
 
 HTTPFS_HINT = """\
--- Plain DuckDB reads an object store through its httpfs extension, with credentials of its own:
+-- To read an object store, plain DuckDB needs its extension httpfs and your credentials:
 -- INSTALL httpfs; LOAD httpfs;
 """
 
 
 def prelude_sql(store: Stored) -> str:
-    """Return SQL that plain DuckDB runs before a question. It makes the macros over an empty table,
-    because making them over all rows takes five times as long."""
+    """Return SQL that plain DuckDB has to run before a question."""
     hint = "" if all(each.folder.is_local for each in store.stores) else HTTPFS_HINT
     stored = [rows for each in store.stores for rows in _stored_rows(each)]
     rows = "\nunion all by name\n".join([_no_rows(), *stored])
@@ -78,14 +76,14 @@ def prelude_sql(store: Stored) -> str:
 
 
 def macros() -> str:
-    """Return the `create or replace macro` statements of all macros except the questions'."""
+    """Return the SQL of all macros except those of questions."""
     scripts = (ANALYSIS / "macros").iterdir()
     texts = [script.read_text() for script in sorted(scripts, key=lambda script: script.name)]
     return "\n".join([settings_macros(), axes_macros(), *texts, _reported_cases()])
 
 
 def _reported_cases() -> str:
-    """Return a macro with the rows of reported_cases.json, a file that `make docs` writes."""
+    """Return a macro with the rows of reported_cases.json, which `make docs` writes."""
     rows = json.loads((ANALYSIS / "reported_cases.json").read_text("utf-8"))
     values = ",\n".join(f"    ({', '.join(map(literal, row.values()))})" for row in rows)
     return (
@@ -96,14 +94,13 @@ def _reported_cases() -> str:
 
 @lru_cache(maxsize=64)
 def macros_in(sql: str) -> Mapping[str, str]:
-    """Return the macros that a question needs, in the order to make them. Making all macros would
-    take as long as an answer."""
+    """Return the macros that a query needs, in the order in which they have to be created."""
     every = {**each_macro(), **question_macros()}
     named: set[str] = set()
     todo = [sql]
     while todo:
         text = todo.pop().lower()
-        # A question's name may also be a column's: only a name before `(` calls the question.
+        # A column may have the name of a question, so only a name before `(` calls the question.
         called = question_macros().keys() & re.findall(r"\b(\w+)\s*\(", text)
         found = (each_macro().keys() & re.findall(r"\w+", text) | called) - named
         named |= found
@@ -113,13 +110,13 @@ def macros_in(sql: str) -> Mapping[str, str]:
 
 @cache
 def each_macro() -> Mapping[str, str]:
-    """Return each statement of `macros()` by the macro's name."""
+    """Return the statements of `macros()` by the name of the macro."""
     parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _no_rows() -> str:
-    """Return a SELECT without rows. It gives each column a type, even if no file has the column."""
+    """Return a SELECT of all columns with their types, but without rows."""
     columns = ",\n".join(
         f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )
@@ -127,8 +124,7 @@ def _no_rows() -> str:
 
 
 def _stored_rows(store: Store) -> list[str]:
-    """Return a list with one SELECT, or an empty list if no rows are stored. The SELECT names each
-    file if PATTERN also matches other files."""
+    """Return a list with one SELECT of the stored rows. It is empty if no rows are stored."""
     paths, torn = store.files(), store.torn_files()
     whole = [path for path in paths if path not in torn]
     if not whole:
@@ -140,10 +136,9 @@ def _stored_rows(store: Store) -> list[str]:
     return [f"select * from read_parquet([{listed}], {options})"]
 
 
-# Each question is a table macro of its name, so that other SQL can select from it:
+# Each question is also a table macro, so that other SQL can select from it:
 #     select problem, ratio from helps_or_hurts(min_effect := 0.05) where device_verdict = 'helps'
-# Inside a macro, a parameter hides a column of the same name. So a parameter named like a column of
-# `records` has `of_` before its name: `helps_or_hurts(of_sweep_id := 'june')`.
+# A parameter with the name of a column has the prefix `of_`, because it would hide the column.
 @cache
 def question_macros() -> Mapping[str, str]:
     return {name: _macro(load_query(name)) for name in query_names()}

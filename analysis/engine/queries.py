@@ -1,16 +1,15 @@
-"""The named questions: .sql files, and tables of .toml files, below sql/. A question's head has:
+"""Reads the named questions, which are files in the folder sql. Such a file begins like this:
 
 -- the question in plain words?
--- $name TYPE = default: meaning, for each parameter that SHARED does not declare
--- terminal: the columns that a terminal shows, as marked.py reads them
--- none: why an answer may have no rows
+-- $name TYPE = default: meaning of a parameter
+-- terminal: columns that a terminal shows
+-- none: message that is printed if the query returns no rows
 --
--- what a row is, what a verdict means, and which page of the docs explains more
+-- notes about rows and verdicts
 --
--- column: meaning, for a column of this question only; five spaces begin a meaning's second line
--- column, column: meaning of each
+-- column, column: meaning of these columns
 
-A column at the end of an SQL line may be explained there instead:  as column, -- meaning"""
+A line of SQL can also explain its own column: `as column, -- meaning`."""
 
 from __future__ import annotations
 
@@ -34,19 +33,19 @@ if TYPE_CHECKING:
 Value: TypeAlias = str | float | int | bool | None
 
 ANALYSIS = files("cudnn_sweep.analysis")
-OWN_FOLDERS = (Path(), Path("queries"))  # where a user's own .sql is found by its name
+OWN_FOLDERS = (Path(), Path("queries"))  # searched for a user's .sql files
 PARAMETER = re.compile(
     r"-- \$(?P<name>\w+) (?P<type>\w+) = (?P<default>'[^']*'|[^:]+): (?P<meaning>.+)"
 )
 SHARED = """\
--- $field TEXT = 'benchmark': the setting that differs; all other settings of a pair are equal
--- $baseline TEXT = 'false': the setting's value in the baseline ('null' if it was not set)
--- $candidate TEXT = 'true': the setting's value in the candidate
--- $min_effect DOUBLE = 0.03: the smallest relative difference that counts
--- $launch TEXT = NULL: name with which the sweep_ids of a launch's nights end; all sweeps if null
+-- $field TEXT = 'benchmark': setting in which baseline and candidate differ
+-- $baseline TEXT = 'false': value of the setting in the baseline ('null' if it was not set)
+-- $candidate TEXT = 'true': value of the setting in the candidate
+-- $min_effect DOUBLE = 0.03: relative difference below which two values are treated as equal
+-- $launch TEXT = NULL: name of a launch, to read only its nights; all sweeps if null
 -- $until TEXT = NULL: date of the last night to read, such as 2026-11-21; all nights if null
--- $sweep_id TEXT = NULL: one sweep, or several by a pattern (night-*); all sweeps if null
-"""  # added to each question whose SQL uses the name and whose head does not declare it
+-- $sweep_id TEXT = NULL: id of a sweep, or a pattern such as night-*; all sweeps if null
+"""  # parameters that a question can use without declaring them
 USED = re.compile(r"\$([a-z_]\w*)")
 TERMINAL = re.compile(r"^-- terminal: (?P<columns>.+(?:\n--     .+)*)\n", re.MULTILINE)
 NONE = re.compile(r"^-- none: (?P<why>.+)\n", re.MULTILINE)
@@ -66,7 +65,7 @@ READERS: dict[str, Callable[[str], Value]] = {
 
 
 def literal(value: SettingValue) -> str:
-    """Return a value as an SQL literal; a mapping's keys are sorted."""
+    """Return a value as an SQL literal. The keys of a mapping are sorted."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -80,18 +79,16 @@ def literal(value: SettingValue) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryParameter:
-    """One `$name` of a question."""
-
     name: str
     type: str
     default: Value
     meaning: str
 
     def parse(self, text: str) -> Value:
-        """Return the value that a user wrote. Raises QueryError if it is not of the parameter's type."""
+        """Convert a text to the type of the parameter. Raise QueryError if that fails."""
         with suppress(ValueError, KeyError):
             return READERS[self.type](text)
-        raise QueryError(f"parameter {self.name}: found {text!r}, allowed is {self.type}")
+        raise QueryError(f"parameter {self.name}: found {text!r}, but its type is {self.type}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,21 +98,21 @@ class NamedQuery:
     sql: str
     parameters: tuple[QueryParameter, ...]
     notes: str
-    """The head's free text: what a row is, what a verdict means."""
+    """Notes of the head, which explain rows and verdicts."""
     columns: Mapping[str, str]
-    """The meaning of each column that the SQL's comments explain."""
+    """Meanings of columns, by the column's name."""
     terminal: tuple[str, ...] = ()
-    """Columns that a terminal shows, with marks for marked.py. If empty, it shows all columns."""
+    """Columns that a terminal shows. If empty, all columns are shown."""
     none: str | None = None
-    """Reason for which the answer may have no rows."""
+    """Message that is printed if the query returns no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """Return each parameter's given or default value. Raises QueryError for an unknown name."""
+        """Add the defaults to the given values. Raise QueryError if a name is unknown."""
         allowed = {parameter.name: parameter.default for parameter in self.parameters}
         for name in _used(self.sql):
             if name not in allowed:
-                line = f"a line of its own, `-- ${name} TEXT = NULL: what it is`"
-                raise QueryError(f"{self.name} uses ${name}: declare it in {line}")
+                line = f"add the line `-- ${name} TEXT = NULL: meaning`"
+                raise QueryError(f"{self.name} uses the unknown parameter ${name}; {line}")
         for name in given:
             if name not in allowed:
                 told = f"{self.name} has no parameter {name!r}{did_you_mean(name, [*allowed])}"
@@ -123,13 +120,13 @@ class NamedQuery:
         return allowed | dict(given)
 
     def parse_values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Return each parameter's value: parsed from `given`, or the default."""
+        """Convert the given texts to values, and add the defaults."""
         self.values(given)
         known = {parameter.name: parameter for parameter in self.parameters}
         return self.values({name: known[name].parse(text) for name, text in given.items()})
 
     def prepared(self, given: Mapping[str, Value]) -> str:
-        """Return PREPARE and EXECUTE statements for plain DuckDB, which has run `prelude_sql`."""
+        """Return SQL that asks the question in plain DuckDB, after `prelude_sql` has run."""
         values = [f"{name} := {literal(value)}" for name, value in self.values(given).items()]
         execute = f"EXECUTE q({', '.join(values)});" if values else "EXECUTE q;"
         return f"PREPARE q AS\n{self.sql.rstrip().rstrip(';')};\n{execute}\n"
@@ -141,14 +138,14 @@ def query_names() -> list[str]:
 
 
 def part_names() -> list[str]:
-    """Return the names of questions that only pages ask: claims/01_fixed_shape, ..."""
+    """Return the names of questions in subfolders, for example claims/01_fixed_shape."""
     return sorted(_part_texts())
 
 
 @cache
 def _part_texts() -> Mapping[str, str]:
-    """Return the SQL of each question in sql/'s subfolders, with the question's name as the key.
-    Each table of a .toml file has one question's values for the file's template, `text`."""
+    """Return the SQL of the questions in subfolders, by name. A .toml file has a template in `text`
+    and a table of values for each question."""
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
@@ -164,7 +161,7 @@ def _part_texts() -> Mapping[str, str]:
 
 
 def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
-    """Return the question `name`, bundled or in `own`. If it is unknown, raise QueryError."""
+    """Read a question by its name. Raise QueryError if it is not bundled and not in `own`."""
     names = query_names()
     if name in names:
         return parse_query(name, (ANALYSIS / "sql" / f"{name}.sql").read_text())
@@ -173,17 +170,14 @@ def load_query(name: str, own: Mapping[str, Path] | None = None) -> NamedQuery:
     if own and name in own:
         return read_query(name, own[name])
     if name == "records":
-        raise QueryError("`records` is the view of all trials: sweep query 'from records limit 5'")
+        raise QueryError("`records` is a view; to read it: sweep query 'from records limit 5'")
     valid = [*names, *(own or ()), *(part_names() if "/" in name else ())]
     told = f"there is no question {name!r}{did_you_mean(name, valid)}"
     raise QueryError(f"{told}; the questions: {', '.join(valid)}")
 
 
 def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
-    """Return a user's `.sql` files by question name. If a name occurs twice, the first file wins.
-
-    A file with the name of a bundled question is left out. Users can still run it by its path.
-    """
+    """Find a user's `.sql` files. Files with the name of a bundled question are left out."""
     found: dict[str, Path] = {}
     for folder in folders:
         for file in sorted(folder.glob("*.sql")):
@@ -193,7 +187,7 @@ def own_queries(folders: Sequence[Path] = OWN_FOLDERS) -> dict[str, Path]:
 
 
 def read_query(name: str, file: Path) -> NamedQuery:
-    """Return the question in a user's file. Raises QueryError if it cannot be read."""
+    """Read a question from a user's file. Raise QueryError if that fails."""
     try:
         return parse_query(name, file.read_text())
     except (OSError, UnicodeDecodeError, QueryError) as error:
@@ -201,7 +195,7 @@ def read_query(name: str, file: Path) -> NamedQuery:
 
 
 def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], list[str]]:
-    """Return the user's questions by name, and an error text for each file that cannot be read."""
+    """Read a user's files. Return the questions by name, and an error message for each bad file."""
     found: dict[str, NamedQuery] = {}
     faults = []
     for name, file in own.items():
@@ -213,7 +207,7 @@ def readable_queries(own: Mapping[str, Path]) -> tuple[dict[str, NamedQuery], li
 
 
 def parse_query(name: str, text: str) -> NamedQuery:
-    """Return a question from its text; parameters in SHARED need no declaration."""
+    """Parse the text of a question. Parameters in SHARED need no declaration."""
     terminal, none = TERMINAL.search(text), NONE.search(text)
     head_text = CONTINUED.sub(r"\1 ", NONE.sub("", TERMINAL.sub("", text)))
     comments = [line for line in head_text.splitlines() if line.startswith("--")]

@@ -1,8 +1,7 @@
-"""A config's settings as text, and a config's name.
+"""Writes settings as text, in Python and in SQL.
 
-A setting is a column of `records` that workloads/records/row.py marks as a setting; no other list
-exists. Settings are compared as text. To keep this text unambiguous, everything but plain words is
-quoted. SQL computes the same text (`text_of`)."""
+A setting is a column that workloads/records/row.py marks as one. Settings are compared as text.
+Every value except a plain word is quoted."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,15 +14,15 @@ from cudnn_sweep.analysis.engine.queries import literal
 from cudnn_sweep.analysis.store.schema import arrow_schema, axes, setting_name, settings
 from cudnn_sweep.workloads.records.row import BUNDLED, Axis, Setting, SettingValue
 
-PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes; a pattern for Python and for DuckDB
+PLAIN = r"[A-Za-z0-9_.:/+-]+"  # text that needs no quotes, for Python and DuckDB
 PAIR = re.compile(r'(?P<name>\w+)=(?P<text>"(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)', re.DOTALL)
 LONG = re.compile(r'"(?:[^"\\]|\\.){48,}"', re.DOTALL)
-SHOWN = 24  # characters of a long text that are kept
-ALWAYS_SAID = "benchmark"  # every config's name has this setting
+SHOWN = 24  # number of characters of a long text that are kept
+ALWAYS_SAID = "benchmark"  # every config's name includes this setting
 
 ArrowMap: TypeAlias = Sequence[tuple[str, bool | int | float | str]]
 QUOTED_MACRO = f"""\
--- The text of a setting's value: in quotes unless it is a plain word.
+-- Text of a setting's value, in quotes if it is not a plain word.
 create or replace macro quoted(words) as if(
     regexp_full_match(words, '{PLAIN}') and words <> 'null',
     words,
@@ -40,7 +39,7 @@ SQL_TYPES = {
 
 
 def as_text(value: SettingValue | ArrowMap) -> str:
-    """Return a setting's value as text; `setting_texts` does so in SQL."""
+    """Return the value of a setting as text."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -54,39 +53,39 @@ def as_text(value: SettingValue | ArrowMap) -> str:
 
 
 def texts_of(values: Mapping[str, SettingValue | ArrowMap]) -> dict[str, str]:
-    """Return each setting's text from a row of `records`."""
+    """Return the text of each setting in a row of `records`."""
     return {setting_name(column): as_text(values[column]) for column in settings()}
 
 
 def texts_in(line: str) -> dict[str, str]:
-    """Return the text of each setting in a line `name=text, name=text`."""
+    """Parse a line of the form `name=text, name=text`."""
     return {match["name"]: match["text"] for match in PAIR.finditer(line)}
 
 
 def unusual_in(line: str) -> list[str]:
-    """Return a line's `name=text` parts, sorted. Leave out parts with PyTorch's default value."""
+    """Return the settings in a line that differ from PyTorch's defaults, sorted."""
     return sorted(f"{name}={text}" for name, text in besides_usual(texts_in(line)).items())
 
 
 def besides_usual(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return `texts` without PyTorch's default values; names that are no setting stay."""
+    """Return `texts` without the settings that have PyTorch's default value."""
     usual = usual_texts()
     return {name: text for name, text in texts.items() if text != usual.get(name)}
 
 
 def usual_texts() -> dict[str, str]:
-    """Return the text of each setting in PyTorch's default config."""
+    """Return PyTorch's default of each setting, as text."""
     return {setting_name(column): as_text(mark.usual) for column, mark in settings().items()}
 
 
 def config_name(texts: Mapping[str, str]) -> str:
-    """Return `benchmark=...` and the settings that are not PyTorch's defaults."""
+    """Return `benchmark=...` and all settings that differ from PyTorch's defaults."""
     said = {ALWAYS_SAID: texts[ALWAYS_SAID]} | besides_usual(texts)
     return " ".join(f"{name}={text}" for name, text in said.items())
 
 
 def shortened(line: str) -> str:
-    """Return a line with each long quoted text replaced by its beginning and a hash."""
+    """Replace each long quoted text in a line by its beginning and a hash."""
     return LONG.sub(lambda long: f'"{long[0][1:SHOWN]}... #{crc32(long[0].encode()):08x}"', line)
 
 
@@ -97,10 +96,9 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a SELECT of `rows` with the usual value where old rows lack an axis or setting.
+    """Return a SELECT that adds the columns `config`, `settings` and `config_hash` to `rows`.
 
-    It adds `config` (a struct of all settings), `settings` (the config's name) and `config_hash`.
-    It drops the prefix from the names of bundled networks.
+    It also fills in the default of each axis and setting that old rows lack.
     """
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
@@ -132,10 +130,10 @@ def settings_macros() -> str:
     read = [literal(setting_name(c)) for c, mark in settings().items() if mark.read_by == "cudnn"]
     return (
         f"{QUOTED_MACRO}\n"
-        "-- The text of each setting of a config, and of the twin, by name.\n"
+        "-- Texts of the twin and of each setting of a config, by name.\n"
         f"create or replace macro setting_texts(config, twin) as map {{\n    {texts},\n"
         "    'twin': twin::text\n};\n\n"
-        "-- PyTorch's own config.\n"
+        "-- PyTorch's default config.\n"
         f"create or replace macro usual_config() as struct_pack(\n    {usual}\n);\n\n"
         "-- Whether cuDNN reads a setting.\n"
         f"create or replace macro read_by_cudnn(flag) as flag in ({', '.join(read)});\n"
@@ -158,7 +156,7 @@ def _filled(name: str, mark: Axis | Setting) -> str:
 
 
 def text_of(value: str, kind: pa.DataType) -> str:
-    """Return SQL that computes `as_text` of the SQL expression `value`, whose type is `kind`."""
+    """Return SQL for the text of `value`, which is an SQL expression of type `kind`."""
     if pa.types.is_map(kind):
         pair = f"quoted(entry.key) || '=' || {text_of('entry.value', kind.item_type)}"
         pairs = f"list_transform(list_sort(map_entries({value})), lambda entry: {pair})"

@@ -1,13 +1,12 @@
--- Quantiles of beta distributions. `tails` names a table with p, a and b; a and b are at least 1,
--- or 0 in rows that are left out. With x = sin(angle)^2 the density is smooth: it is summed in 400
--- steps, the last in part. Results are within 2e-4 of scipy's.
+-- Return quantiles of beta distributions. `tails` is the name of a table with the columns p, a and
+-- b. Rows in which a or b is 0 are skipped. The results are within 2e-4 of scipy's.
 create or replace macro beta_quantiles(tails) as table
 with steps as (
     select
         columns(['p', 'a', 'b']),
         unnest(range(400)) as step,
         (step + 0.5) * pi() / 800 as angle,
-        -- divided by roughly the density's peak, so that no sum is rounded to 0
+        -- Division by about the peak keeps the sums above 0.
         exp(
             (2 * a - 1) * ln(sin(angle) / sqrt(a / (a + b)))
             + (2 * b - 1) * ln(cos(angle) / sqrt(b / (a + b)))
@@ -34,8 +33,8 @@ from summed
 where below >= wanted
 group by p, a, b;
 
--- Clopper and Pearson's 95% interval of a share, estimated from k of n cases. There is one row for
--- each k and n of the table that `counts` names.
+-- Return the 95% interval (Clopper and Pearson's) of the share k of n. `counts` is the name of a
+-- table with the columns k and n.
 create or replace macro share_intervals(counts) as table
 with ends as ( -- noqa: ST03
     select distinct

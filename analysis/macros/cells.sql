@@ -1,4 +1,4 @@
--- Versions of the software, settings of a config, time of a block.
+-- Macros for software versions, settings of configs, and durations of blocks.
 
 create or replace macro block_paces(of_sweep) as table
 select
@@ -14,7 +14,7 @@ from (
 ) as blocks
 group by cell_id;
 
--- One row for each software_hash: the versions that it stands for.
+-- Return the software versions of each software_hash.
 create or replace macro software_labels() as table
 select
     software_hash,
@@ -22,7 +22,7 @@ select
 from records
 group by software_hash;
 
--- A config's settings as text, without `flag` and the twin.
+-- Return a config's settings as text, without the setting `flag` and the twin.
 create or replace macro settings_besides(flag, settings) as array_to_string(
     list_transform(
         list_filter(
@@ -33,7 +33,7 @@ create or replace macro settings_besides(flag, settings) as array_to_string(
     ', '
 );
 
--- The text `settings` without PyTorch's own values, as benchmark=true; '' if nothing is left.
+-- Return the part of the text `settings` that differs from PyTorch's defaults.
 create or replace macro unusual_among(settings) as array_to_string(
     list_sort(list_filter(
         string_split(settings, ', '),
@@ -44,12 +44,11 @@ create or replace macro unusual_among(settings) as array_to_string(
     ', '
 );
 
--- Whether errata ban one engine, such as ConvFwd:5.
+-- Return whether errata ban exactly one engine, such as ConvFwd:5.
 create or replace macro is_ban(errata) as regexp_full_match(errata, '\w+:\d+');
 
--- One row for each config and twin: settings as text, value of `flag`, other settings. An unknown
--- flag is an error. The value of `frozen` or `ban` is yes if the config has errata, else no; but
--- `ban` is null if the errata ban more than one engine.
+-- Return the settings of each config. The column `setting` has the config's value of `flag`. For
+-- the flags `frozen` and `ban`, this value is yes, no or null. An unknown flag is an error.
 create or replace macro configs(flag) as table
 with mapped as (
     select
@@ -74,16 +73,16 @@ select
         when flag in ('ban', 'frozen')
             then if(flag = 'frozen' or is_ban(config.errata), 'yes', null)
         when map_contains(by_name, flag) then coalesce(by_name[flag], 'null')
-        else error('field ' || flag || ' is none of ' || map_keys(by_name)::text)
+        else error('field: found ' || flag || ', allowed are ' || map_keys(by_name)::text)
     end as setting
 from mapped;
 
--- The records of one sweep or of all, A/A twins included, with the columns of `configs`. With the
--- flag `ban` or `frozen`, a record without errata has a row for each errata of its cell and sweep.
--- With the flag `race`, the setting is best or other, and a record of the best config has a row for
--- each other config of its cell and sweep. The best is the fastest of the configs that ran, were
--- not raced out, and failed at most once. With the flag `usual`, PyTorch's own config replaces the
--- best. With any flag, trials that were raced out are left out unless `raced_out` is true.
+-- Return the records of one sweep, or of all sweeps, with the columns of `configs`. With the flag
+-- `ban` or `frozen`, a record without errata has one row for each set of errata in its cell. The
+-- flag `race` compares the best config of a cell with each other config. The best config is the
+-- fastest one that failed at most once and was not raced out. The flag `usual` compares PyTorch's
+-- default config with each other config. Raced-out trials are left out if `flag` is set and
+-- `raced_out` is false.
 create or replace macro configured(flag, of_sweep, raced_out := false) as table
 with bans as (
     select distinct columns(['sweep_id', 'cell_id', 'errata'])
@@ -138,12 +137,11 @@ where
     (of_sweep is null or records.sweep_id glob of_sweep)
     and (flag is null or raced_out or records.status <> 'raced_out');
 
--- A short key of what a verdict is about. In full, the settings of a freeze fill a kilobyte.
+-- Return a short key for the cell, the versions and the settings that a verdict is about.
 create or replace macro place_of(
     cell_id, env_hash, software_hash, workload_hash, other_settings
 ) as md5(concat_ws('|', cell_id, env_hash, software_hash, workload_hash, other_settings));
 
--- Whether times are doubtful. A power limit or unsettled clocks do not make times doubtful, because
--- the timed work itself causes both.
+-- Return whether a trial's times are unreliable because its GPU was throttled or shared.
 create or replace macro is_doubtful(warnings) as
     coalesce(list_has_any(warnings, ['throttled', 'shared_gpu']), false);

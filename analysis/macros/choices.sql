@@ -1,20 +1,20 @@
--- Kernels and engines of a step, as lists of names.
+-- Macros for the kernels and engines of a step, as lists of names.
 
 create or replace macro convolution_kernels(kernels) as list_transform(
     list_filter(kernels, lambda kernel: kernel.kind = 'convolution'), lambda kernel: kernel.name
 );
 
--- Whether two sides chose differently; null if no choice is common and either side made several.
+-- Return false if the two lists have an element in common. Return true if each list has exactly one
+-- element and the elements differ. Otherwise, return null.
 create or replace macro chose_otherwise(b_choices, c_choices) as case
     when list_has_any(b_choices, c_choices) then false
     when len(b_choices) = 1 and len(c_choices) = 1 then true
 end;
 
--- The names that are not among `others`; null if either list is.
 create or replace macro only_in(names, others) as
     if(others is null, null, list_filter(names, lambda each: not list_contains(others, each)));
 
--- The engines that differ, `old → new`, in the order of a step's operations.
+-- Return the text `old → new` for each operation of a step that got another engine.
 create or replace macro replaced(engines, others) as
     if(
         len(engines) = len(others),
@@ -28,8 +28,8 @@ create or replace macro replaced(engines, others) as
 create or replace macro engines(logged_choices) as
     list_transform(logged_choices, lambda choice: choice.engine);
 
--- One row for each trial: its choice. `trials` names a table with `trial`, a struct of sweep_id and
--- trial_id. Name one trial of each choice, because kernels and logs fill most of a store.
+-- Return the kernels and engines of each trial. `trials` is the name of a table with the column
+-- `trial`, a struct of sweep_id and trial_id.
 create or replace macro choices_of(trials) as table
 with wanted as (
     select distinct trial

@@ -1,17 +1,18 @@
--- Standard errors of a whole job's ratio: for expected times, and for means over `of_runs` runs.
+-- Macros for standard errors of the log ratio of a job's times under two configs.
 
--- Half the width of an interval. Its measured part and its known part are added in squares.
+-- Return half the width of an interval, from its measured half-width and a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
 
--- The squared standard error of a mean of blocks. `measured` is the blocks' own standard error,
--- null for one block. The variance `elsewhere` is pooled in as one further degree of freedom.
+-- Return the squared standard error of a mean of blocks. `measured` is the standard error of these
+-- blocks. `elsewhere` is a variance from other cells and counts as one degree of freedom.
 create or replace macro moderated(measured, blocks, elsewhere) as
     (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
--- One row for each job. `jobs`, `starts` and `blocks` name tables of jobs_weighed.
+-- Return the standard errors of each job, for its expected times and for means over `of_runs` runs.
+-- `jobs`, `starts` and `blocks` are names of tables that `jobs_weighed` creates.
 create or replace macro job_spreads(jobs, starts, blocks, of_runs) as table
--- standard errors of the log ratio by source; `_of_run`: how single runs scatter around the mean
+-- the standard error from each source; columns that end with `_of_run` are for a single run
 with parts as (
     select
         wholes.whole,
@@ -39,8 +40,7 @@ with parts as (
     inner join query_table(blocks) as seen on wholes.whole = seen.cell and seen.clock = 'whole'
 ),
 
--- Degrees of freedom are Welch's, for the measured parts alone, rounded down. The known variance of
--- the uniform parts would make an interval from few blocks too narrow.
+-- The degrees of freedom (Welch's) are rounded down. They are those of the measured parts alone.
 summed as (
     select
         *,
@@ -74,7 +74,7 @@ select
     sqrt(measured_high ** 2 + uniform) as se_high,
     sqrt(measured_low ** 2 + run_variance) as run_low,
     sqrt(measured_high ** 2 + run_variance) as run_high,
-    -- 1e-9, because rounding errors may leave a value just below the whole number that it should be
+    -- Rounding errors may leave a value just below a whole number, so 1e-9 is added.
     least(greatest(floor(1e-9 + mean_df), 1), 1000)::bigint as df,
     least(greatest(floor(1e-9 + run_df), 1), 1000)::bigint as run_df
 from summed

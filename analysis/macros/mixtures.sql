@@ -1,28 +1,23 @@
--- Means over processes that choose different kernels: docs/validation.md (Choices that few
--- processes make) has the reasons.
+-- Macros for means over processes that may run different kernels. docs/validation.md (Choices that
+-- few processes make) explains why they are needed.
 
--- One row for each cell and clock, for `judged`. `logs` names a table with one row for each block
--- and clock: cell, clock, observed, choice (null if unknown), pool (of cells with equal settings)
--- and share (a part of the usual 5%). `mean` and `se` are over all blocks, whatever their choices.
+-- Return the mean and its standard errors for each cell and clock, as input of `judged`. `logs` is
+-- the name of a table with one row for each block and clock. It has the columns cell, clock,
+-- observed (a log ratio), choice (a hash of the kernels; null if unknown), pool (equal for cells
+-- with equal settings) and share (the share of the 5% error that the test may use).
 --
--- Blocks may agree by luck, so one degree of freedom is added. Its variance is the larger of
--- `elsewhere` (from blocks of other cells) and `error` (from rounds within blocks). If two choices
--- lie 3% or more apart, nothing is added. If there are several values of `origin` (host and launch
--- of a CPU-bound loop), DerSimonian and Laird's variance between origins is added.
+-- The optional columns `elsewhere` and `error` have variances from other cells and from rounds
+-- within blocks. The larger one is pooled with the variance between blocks, with one degree of
+-- freedom. The optional column `origin` has the host and launch of a CPU-bound loop. DerSimonian
+-- and Laird's variance between origins is added.
 --
--- With several choices, and at least three blocks more than choices, the mean is over a mixture.
--- The choices' shares have Dirichlet's distribution, with one further block of the fastest or
--- slowest choice. The bounds are quantiles: for two choices Clopper and Pearson's, else those of
--- the beta distribution of equal mean and variance. Scatter within a choice is added in squares.
+-- If there are several choices, their shares follow a Dirichlet distribution. If there is one
+-- choice, the interval allows for another one, which no process has made yet. The other one has a
+-- share of at most 1 - (0.025 * share) ** (1 / blocks).
 --
--- With one choice, an unseen choice has a share of at most 1 - (0.025 * share) ** (1 / blocks).
--- That choice's distance is the 95% quantile over the strays of the pool. A stray is the choice of
--- a single process in a cell whose other processes agree; its distance is 0 if scatter explains it.
--- The share is also at most 20 times the pool's share of strays, except in one cell of twenty.
---
--- `se_low` and `se_high`, times t_half(df, share), reach the ends of the interval; `unseen_low` and
--- `unseen_high` are the unseen part. `usual` is the mean of the choice that most blocks made,
--- `most_alike` the number of these blocks. `others` are the means of the other choices.
+-- `se_low` and `se_high`, multiplied by t_half(df, share), are the distances to the interval's
+-- ends. `unseen_low` and `unseen_high` are the parts of these distances for choices that no process
+-- made. `usual` is the mean of the most common choice, and `most_alike` is its number of blocks.
 create or replace macro over_choices(logs) as table
 with given as materialized (
     from query_table(logs)
@@ -62,7 +57,7 @@ origins as (
     select
         columns(['cell', 'clock']),
         count(*) as origins,
-        sum(blocks * blocks) / sum(blocks) as alike, -- blocks of an origin, mean over blocks
+        sum(blocks * blocks) / sum(blocks) as alike, -- blocks per origin, mean over blocks
         sum(squares) as squares,
         sum(blocks * mean ** 2) - sum(blocks * mean) ** 2 / sum(blocks) as apart
     from by_origin
@@ -128,26 +123,26 @@ unseen as (
     having bool_or(is_stray)
 ),
 
--- places: 0 for the fastest choice, 1 for the slowest
+-- A choice's place is 0 if it is the fastest, 1 if it is the slowest, and between for the others.
 ends as ( -- noqa: ST03
     select
         *,
         slowest - fastest as span,
         blocks * (mean - fastest) / span as places,
         (apart + blocks * (mean - fastest) ** 2) / span ** 2 as squared_places,
-        unnest([0, 1]) as place, -- of the further block
+        unnest([0, 1]) as place, -- place of one imagined further block
         if(place = 0, 0.025 * share, 1 - 0.025 * share) as p,
         (places + place) / (blocks + 1) as centre,
         ((squared_places + place) / (blocks + 1) - centre ** 2) / (blocks + 2) as variance,
         centre * (1 - centre) / variance - 1 as weight,
-        -- rounded, so that many are equal
+        -- Rounding makes many rows equal, so that fewer quantiles are computed.
         round(centre * weight, 4) as a,
         round((1 - centre) * weight, 4) as b
     from pooled
     where is_known and blocks - choices >= 3 and slowest > fastest
 ),
 
--- t_half is slow, so it runs once for each df and share
+-- `t_half` is slow, so it is called once for each df and share.
 halves as (
     select
         df,
@@ -221,7 +216,7 @@ select
     ]),
     if(is_known, choices, null) as choices,
     list_filter(means, lambda each: each <> usual) as others,
-    -- `mixed_se_low` is null for one choice, `unseen_low` for several choices
+    -- `mixed_se_low` is null if there is one choice. `unseen_low` is null if there are several.
     sqrt(
         coalesce(mixed_se_low, se) ** 2 + coalesce(unseen_low / half, 0) ** 2 + between_origins
     ) as se_low,
@@ -230,8 +225,8 @@ select
     ) as se_high
 from estimated;
 
--- A text with the ratio of each choice. Null if no choice has half of the blocks, or if the log
--- ratios of all choices differ by less than `small`.
+-- Return a text with the ratios of the different choices of kernels. Return null if their log
+-- ratios differ by less than `small`, or if no choice has half of the blocks.
 create or replace macro in_choices(choices, blocks, most_alike, usual, others, small) as case
     when
         choices > 1 and 2 * most_alike >= blocks
@@ -244,23 +239,21 @@ create or replace macro in_choices(choices, blocks, most_alike, usual, others, s
         )
 end;
 
--- A text about the unseen part of an interval; null if this part is below 1%.
+-- Return a text about choices that no process made, or null if their effect is below 1%.
 create or replace macro in_unseen(blocks, most_unseen, unseen_low, unseen_high) as case
     when greatest(unseen_low, unseen_high) >= 0.01
         then format(
-            'one choice in {} processes; up to {:.0f}% may choose another, {:.0f}% {}',
+            'all {} processes chose the same kernels; up to {:.0f}% may choose others, {:.0f}% {}',
             blocks, 100 * most_unseen,
             100 * (exp(greatest(unseen_low, unseen_high) / most_unseen) - 1),
             if(unseen_high >= unseen_low, 'slower', 'faster')
         )
 end;
 
--- The ratio c over b of two sides without common blocks, for each cell and clock, for `judged`.
--- `processes` names a table of processes: cell, side, pool, choice, and the times wall and device.
---
--- An end of the interval is Welch's if choices widen neither side's end; else the distances of both
--- sides' ends are added in squares (Zou and Donner's method of variance estimates recovery).
--- `b_choice` and `c_choice` are texts with a side's choices, as ratios to its usual choice.
+-- Return the log ratio of side c to side b for each cell and clock, as input of `judged`.
+-- `processes` is the name of a table with the columns cell, side, pool, choice, wall and device.
+-- Blocks are not paired. The interval is Welch's. If choices widen a side's interval, Zou and
+-- Donner's method (MOVER) combines the intervals of the two sides.
 create or replace macro over_sides(processes, b_side, c_side, small) as table
 with sided as (
     select -- noqa: ST06

@@ -1,24 +1,24 @@
--- Sweeps that are nights, the metrics of a night's processes, and summaries of such metrics.
+-- Macros for the names of nights and for the metrics of their processes.
 
--- The kind (night or confirm), date and launch name of a sweep_id; all empty for other sweeps.
+-- Return the kind (night or confirm), date and launch name in a sweep_id, or three empty texts.
 create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']
 );
 
--- Whether a sweep is of the launch `of_launch` and dated `until` or earlier; null admits any sweep.
+-- Return whether a sweep is a night of a launch, up to a date. Null accepts any launch or date.
 create or replace macro is_night_of(sweep_id, of_launch, until) as
     (of_launch is null or night_parts(sweep_id)['launch'] = of_launch)
     and (until is null or night_parts(sweep_id)['date'] <= until);
 
 create or replace macro is_confirmation(sweep_id) as night_parts(sweep_id)['kind'] = 'confirm';
 
--- The median of `x`, and the number of values; null if there are none.
+-- Return the median of `x` and the number of values. Return null if there are none.
 create or replace macro median_of(x) as case
     when count(x) > 0
         then struct_pack(value := median(x)::double, word := null::text, processes := count(x))
 end;
 
--- The most common word, and the count of all words; null if there are no words.
+-- Return the most common word and the number of all words. Return null if there are none.
 create or replace macro most_common(words) as case
     when count(words) > 0
         then struct_pack(
@@ -26,9 +26,8 @@ create or replace macro most_common(words) as case
         )
 end;
 
--- One row for each process of these nights, with a column for each metric. Times are null if the
--- GPU was throttled or shared. Of a failed process the only metric is `failure`. Bits repeat if a
--- second run has the same bits, and so has the first process with the same software and kernels.
+-- Return one row for each process of the nights, with a column for each metric. Times are null if
+-- the GPU was throttled or shared. `repeats` says whether bits differ within or between processes.
 create or replace macro night_processes(of_launch, until) as table
 with placed as (
     select
@@ -66,7 +65,7 @@ chosen as (
     inner join choices_of('drawn') as choices on drawn.trial = choices.trial
 ),
 
--- for processes whose kernels name no convolution
+-- engines from cuDNN's log, for processes without convolution kernels in their list of kernels
 logged as (
     select
         sweep_id,

@@ -1,4 +1,4 @@
--- Outcomes of a cell's trials under two configs: out of memory, different results, time of a block.
+-- A macro for the outcomes of a cell's trials under two configs.
 
 create or replace macro outcomes_of(flag, from_value, to_value, of_sweep) as table
 with trials as (

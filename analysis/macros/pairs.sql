@@ -1,6 +1,6 @@
--- The pairs of a contrast: of each block, the baseline's trial and the candidate's.
+-- Macros that pair the baseline's trial of each block with the candidate's trial.
 
--- Log ratios of two processes that take turns: one ratio for each round that both processes made.
+-- Return the log ratio of two processes in each round that both of them made.
 create or replace macro round_logs(times, rounds, baseline_times, baseline_rounds) as
     list_transform(
         list_filter(
@@ -9,31 +9,31 @@ create or replace macro round_logs(times, rounds, baseline_times, baseline_round
         lambda each: log_ratio(each[1], each[3])
     );
 
--- Whether device times can be compared: their sources `a` and `b` are equal, or both are graphs.
+-- Return whether device times of the sources `a` and `b` can be compared.
 create or replace macro of_one_clock(a, b) as
     a is not distinct from b or (contains(a, 'graph') and contains(b, 'graph'));
 
--- An outlier-resistant variance of a median, from the median deviation; null for a single value.
+-- Return an estimate of a median's variance that resists outliers. It is null for a single value.
 create or replace macro median_variance(logs) as
     if(len(logs) > 1, pi() / 2 * (1.4826 * list_mad(logs)) ** 2 / len(logs), null);
 
--- The variance of a block's ratio for closed loops whose processes take turns: the square of a
--- scatter of 0.3%, or of 1% for a CPU-bound loop (whole_jobs.sql names the data).
+-- Return the variance of a block's log ratio in a closed loop whose processes take turns. The data
+-- behind it are named in whole_jobs.sql.
 create or replace macro block_variance(launch_bound) as if(launch_bound, 0.01, 0.003) ** 2;
 
--- The variance of a CPU-bound loop's ratio from one launch or host to another: the square of 0.8%.
--- Of 44 stored cells, three in four scatter by less than 0.8%; the median scatter is 0.06%.
+-- Return the variance of a CPU-bound loop's log ratio between launches and hosts. The scatter was
+-- below 0.8% in three quarters of 44 stored cells.
 create or replace macro launch_variance() as 0.008 ** 2;
 
--- The share of the error that the first `k` of `n` looks use: docs/measuring.md (How many blocks).
+-- Return the share of the 5% error that the first `k` of `n` interim analyses may use. The rule is
+-- explained in docs/measuring.md (How many blocks).
 create or replace macro spent(k, n) as case
     when k >= n then 1
     when k < 2 then 0.4 * k
     else 0.6 + 0.4 * (k - 2) / (n - 2)
 end;
 
--- One row for each sweep: whether its launch has ended, or the launches of all its shards. Rows
--- that are older than the column `ends_launch` count as ended.
+-- Return whether each sweep has ended. A sweep with shards ends with the last of its shards.
 create or replace macro ended_sweeps() as table
 select
     sweep_id,
@@ -47,8 +47,8 @@ from (
 ) as shards
 group by sweep_id;
 
--- Median log ratios (candidate / baseline), with variances, of each pair whose trials took turns.
--- `pairs` names a table with sweep_id, baseline_trial_id and candidate_trial_id.
+-- Return the median log ratio over rounds, with its variance, for each pair of trials that took
+-- turns. `pairs` is the name of a table with sweep_id, baseline_trial_id and candidate_trial_id.
 create or replace macro logs_in_turns(pairs) as table
 select
     b.sweep_id,
@@ -67,13 +67,13 @@ select
     median_variance(wall_logs) as wall_error,
     median_variance(device_logs) as device_error
 from query_table(pairs) as asked
--- One key for each join. With two, DuckDB first joins each trial of a sweep with every other.
+-- Lists are compared, because a join with two keys is slow in DuckDB.
 inner join records as b on [asked.sweep_id, asked.baseline_trial_id] = [b.sweep_id, b.trial_id]
 inner join records as c on [asked.sweep_id, asked.candidate_trial_id] = [c.sweep_id, c.trial_id]
 where b.in_turns and c.in_turns;
 
--- The steps of `block_pairs`; a question can query each. 1. One row for each trial of a side, in
--- cells that have both sides. Twins are left out unless the flag is `twin`.
+-- Step 1 of `block_pairs`. Return the trials of each cell that has trials of both sides. Twins are
+-- left out unless the flag is `twin`.
 create or replace macro contrast_trials(flag, from_value, to_value, of_sweep) as table
 with chosen as (
     from configured(flag, of_sweep, raced_out := true)
@@ -81,7 +81,7 @@ with chosen as (
 )
 
 select
-    -- with the flag `code` the two sides' hashes differ, so here they are made equal
+    -- The two sides have different hashes if the flag is `code`, so the hashes are made equal.
     * replace ( -- noqa: AM04
         if(flag = 'code', min(software_hash) over (partition by cell_id), software_hash)
             as software_hash,
@@ -92,9 +92,9 @@ select
     status = 'ok' as ok,
     coalesce(in_turns, false) as took_turns,
     coalesce(compute_cache, 'none') as cache,
-    -- a compiler that makes CUDA graphs records them in the second call
+    -- These modes of torch.compile record CUDA graphs in the second call.
     execution in ('reduce_overhead', 'max_autotune') as records_later,
-    -- no lists of structs, so that rows stay small until the trials are paired
+    -- Lists of numbers keep the rows smaller than lists of structs.
     list_transform(cold, lambda met:
         met.first_ms + if(records_later, greatest(met.second_ms - steady_wall_ms, 0), 0)
     ) as first_ms,
@@ -109,7 +109,7 @@ select
     steady_iterations as steps,
     steady_device_source as source,
     1000 * one_time_s as one_time_ms,
-    -- the part of each shape's first calls that is neither step nor search; null: unknown
+    -- time of compiling and graph capture in the first calls of each shape; null if unknown
     case
         when execution is null then list_transform(first_ms, lambda _: 0.0::double)
         when cold_compile_ms is null or not records_later then cold_compile_ms
@@ -126,7 +126,7 @@ select
         ),
         list_transform(graph_breaks, lambda reason: 'graph break: ' || reason)
     ) as execution_notes,
-    -- a trial without cuDNN does not show what would run in cuDNN
+    -- A trial with cuDNN disabled does not show what would run in cuDNN.
     flag <> 'enabled' or enabled as tells,
     case
         when contains(lower(array_to_string(routes, ' ')), 'cudnn') then true
@@ -137,12 +137,13 @@ select
     case
         when not benchmark or coalesce(len(logged_choices), 0) = 0 then null
         when logged_searches > 0 then true
-        -- a search builds many plans; null (unknown) if several were built and none was timed
+        -- A search times plans. It is unknown whether a trial searched if it built several and
+        -- timed none.
         when list_max(list_transform(logged_choices, lambda choice: choice.plans_built)) <= 1
             then false
     end as searched
 from chosen -- noqa: AL04
--- for a rarely set value, this leaves out most of a store: cells without that value
+-- Leave out cells without trials of both sides.
 where [cell_id, other_settings] in (
     select [cell_id, other_settings]
     from chosen
@@ -157,8 +158,9 @@ create or replace macro of_each_side() as [
     'workspace_bytes', 'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
 ];
 
--- 2. One row for each combination of a block and other settings: the columns `of_each_side` of both
--- trials (null if one is missing), and any reason why the setting cannot matter at this `place`.
+-- Step 2 of `block_pairs`. Return one row for each block and set of other settings. It has the
+-- columns in `of_each_side` for both trials. `no_effect_reason` says why the setting can have no
+-- effect.
 create or replace macro contrast_blocks(flag, from_value, to_value, of_sweep) as table
 with trials as (from contrast_trials(flag, from_value, to_value, of_sweep)),
 
@@ -182,7 +184,7 @@ reasons as (
 joined as (
     select
         columns(['sweep_id', 'block', 'cell_id', 'other_settings']),
-        -- the baseline's values; if the candidate's values differ, the two trials are no pair
+        -- These are the baseline's values. Two trials with different values are not paired.
         arg_max(columns(['env_hash', 'software_hash', 'workload_hash']), b),
         arg_max(concat_ws('|', host, launch_id), b) as ran_at,
         any_value(columns(of_each_side())) filter (where b) as 'baseline_\0', -- noqa: RF05
@@ -190,7 +192,7 @@ joined as (
         any_value(steady_peak_reserved_bytes) filter (where b) as baseline_steady_reserved_bytes,
         any_value(steady_peak_reserved_bytes) filter (where c) as candidate_steady_reserved_bytes,
         any_value(shape_names) filter (where b) as shape_names,
-        if(flag = 'twin', null, min(looks)) as looks, -- a resumed sweep may have more of them
+        if(flag = 'twin', null, min(looks)) as looks, -- a resumed sweep may have several lists
         min(launch_id) = max(launch_id)
         and min(slot) = max(slot)
         and min(env_hash) = max(env_hash)
@@ -208,7 +210,8 @@ joined as (
         flatten(list(execution_notes)) as execution_notes
     from trials
     group by sweep_id, block, cell_id, other_settings, software
-    -- blocks without a twin, or with a config that was raced out, do not count as incomplete pairs
+    -- Leave out blocks with a raced-out trial. If the flag is `twin`, leave out blocks without a
+    -- twin.
     having (flag <> 'twin' or bool_or(twin = 1)) and not bool_or(status = 'raced_out')
 )
 
@@ -220,20 +223,21 @@ select
         coalesce(baseline_loop_kind, candidate_loop_kind)
     ) as own_kind,
     least(len(baseline_first_ms), len(candidate_first_ms)) as shapes,
-    -- an open loop's budget may end one trial earlier; then only steps that both made are compared
+    -- In an open loop, one trial may make fewer steps. Only the steps of both are compared.
     own_kind = 'open' and baseline_steps <> candidate_steps as is_uneven,
     least(baseline_steps, candidate_steps) as fewer_steps
 from joined
 inner join reasons
     on place_of(cell_id, env_hash, software_hash, workload_hash, other_settings) = place;
 
--- 3. The same rows with comparable times. If the trials took turns, the times are adjusted so that
--- their ratio is the median over rounds. `pairing` is paired, doubtful, split (on two slots or in
--- two launches) or unpaired (one trial failed or is missing). A pair is doubtful if a trial shared
--- its GPU, or both were throttled. If only one was throttled, its setting may be the cause, and
--- without such pairs blocks would be chosen by outcome. The blocks of one verdict have one
--- `judged_cell`. Device times of two sources are null. So are `compute_cache` if the trials met two
--- states, and `choice` if the kernels are unknown. Cold costs are over shapes that both trials met.
+-- Step 3 of `block_pairs`. Return the rows of step 2 with times that can be compared. If the trials
+-- took turns, the ratio of their times is the median over rounds. All blocks of a verdict have the
+-- same `judged_cell`. The column `pairing` has one of these words:
+--     paired    both trials are ok, and their times can be compared
+--     doubtful  a trial shared its GPU, or both trials were throttled
+--     split     the trials ran on different slots or in different launches
+--     unpaired  a trial failed or is missing
+-- A pair with one throttled trial is kept, because its setting may be the cause.
 create or replace macro timed_blocks(flag, from_value, to_value, of_sweep) as table
 with kinds as (from contrast_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -256,7 +260,7 @@ select
     end as pairing,
     coalesce(not kinds.baseline_ok, false) as baseline_failed,
     coalesce(not kinds.candidate_ok, false) as candidate_failed,
-    -- a pair that has no kind of its own has that of the cell's other pairs
+    -- A pair without a kind of its own gets the kind of the cell's other pairs.
     coalesce(kinds.own_kind, max(kinds.own_kind) over here) as loop_kind,
     coalesce(kinds.own_turns, bool_or(kinds.own_turns) over here, false) as in_turns,
     concat_ws('|', kinds.place, loop_kind, in_turns) as judged_cell,
@@ -307,12 +311,11 @@ left join open_loops() as b_loop on [kinds.sweep_id, kinds.baseline_trial_id] = 
 left join open_loops() as c_loop on [kinds.sweep_id, kinds.candidate_trial_id] = c_loop.id
 window here as (partition by kinds.place);
 
--- 4. The same rows with what else a verdict rests on. `share` is the share of the error that this
--- look spends (over several sweeps, the mean over blocks). If more blocks may come (`is_over` is
--- false, or null in an unfinished sweep), blocks after the last look have `waits` and are not
--- `is_counted`; before the first look, `too_early` is true. `wall_elsewhere` is `block_variance`; a
--- loop counts as CPU-bound if that is unknown. `device_elsewhere` is the `block_variance` of a loop
--- that is not CPU-bound. `origin` is the host and the launch.
+-- Step 4 of `block_pairs`. Return the rows of step 3 with more columns for the verdict.
+-- `is_counted` is true for the blocks that the verdict uses. In an unfinished sweep, these are the
+-- blocks up to the last interim analysis. `too_early` is true before the first one. `is_over`
+-- states whether the sweep is finished; null: as stored. `share` is the share of the 5% error that
+-- the last analysis may use. `origin` is the host and launch of a CPU-bound loop.
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 with blocks as (from timed_blocks(flag, from_value, to_value, of_sweep)),
 
@@ -367,9 +370,8 @@ select
 from looked
 window cell as (partition by judged_cell);
 
--- Sweeps whose blocks resemble the preceding blocks beyond chance, at 5%. The test sums lag-1
--- products of a cell's log ratios (last config / first, in units of its scatter). For n independent
--- blocks the sum has mean -(n - 1) / n and variance (n - 1) (n - 2)^2 / n^2 (Moran, 1948).
+-- Return the sweeps whose successive blocks are correlated, by a test at the 5% level. The test
+-- uses the moments of Moran (1948) for products of successive values.
 create or replace macro resembling_sweeps(of_sweep) as table
 with blocks as (
     select
@@ -378,7 +380,7 @@ with blocks as (
     from configured(null, of_sweep)
     where
         status = 'ok' and twin = 0 and loop_kind = 'closed' and not is_doubtful(warnings)
-        -- in a race, the first and the last config may differ from block to block
+        -- In a race, the first and the last config may differ between blocks.
         and sweep_id not in (
             select sweep_id from records
             where status = 'raced_out'

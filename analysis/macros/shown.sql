@@ -1,8 +1,8 @@
--- The verdict that is shown, in words, and the reason if there can be no effect.
+-- Macros for verdicts in words, and for the reason if a setting can have no effect.
 
--- Why a setting cannot have mattered; null if it could have, or if unknown. `convolved`: whether
--- cuDNN ran convolutions. `others`: whether it ran other operations. `searched`: whether its log
--- shows a search. `miopen`: whether MIOpen, on ROCm, ran convolutions. All are null if unknown.
+-- Return why a setting cannot have had an effect. Return null if it could, or if this is unknown.
+-- `convolved` is true if cuDNN ran convolutions, and `others` if it ran other operations.
+-- `searched` is true if cuDNN's log shows a search, and `miopen` if MIOpen ran convolutions.
 create or replace macro no_effect_reason(
     flag, device, benchmark, convolutions, convolved, others, searched, miopen
 ) as case
@@ -11,7 +11,7 @@ create or replace macro no_effect_reason(
     when not read_by_cudnn(flag) then null
     when miopen then 'miopen'
     when flag = 'benchmark_limit' and not benchmark then 'flag_not_consulted'
-    -- a search asks heuristic A and the fallback, whether mode B is set or not
+    -- A search ignores heuristic_mode_b.
     when flag = 'heuristic_mode_b' and benchmark then 'flag_not_consulted'
     when flag in ('benchmark', 'benchmark_limit') and searched then null
     when flag in ('benchmark', 'benchmark_limit') and convolved and not searched
@@ -19,35 +19,33 @@ create or replace macro no_effect_reason(
     when coalesce(convolved, true) then null
     when others then if(flag in ('enabled', 'deterministic'), null, 'flag_not_consulted')
     when not others then 'not_cudnn'
-    -- here it is unknown whether cuDNN ran other operations
+    -- From here on, it is unknown whether cuDNN ran other operations.
     when flag = 'enabled' then null
     when convolutions > 0 then 'not_cudnn'
     when flag in ('benchmark', 'benchmark_limit') then 'flag_not_consulted'
 end;
 
--- The verdict that is shown: no difference is credited to a flag that cannot have mattered.
+-- Return `no_effect` if there is a reason for it. Otherwise, return the verdict.
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 
--- As `shown`, but the verdict is 'fails' if the candidate fails more often than its baseline.
+-- Return 'fails' if the candidate fails more often than the baseline, else the result of `shown`.
 create or replace macro shown_unless_it_fails(reason, fails, verdict) as
     if(fails and reason is null and verdict is not null, 'fails', shown(reason, verdict));
 
--- Whether a verdict is final; null if there is none.
 create or replace macro is_decided(verdict) as
     verdict in ('helps', 'hurts', 'equivalent', 'fails', 'no_effect');
 
--- Whether a gate passes: a slowdown, if there is any, is below the minimum effect. The true ratio
--- exceeds `ratio_high` in at most 2.5% of cases. The scatter of CPU-bound loops is often
--- underestimated, but less than 5% of gates on these loops pass wrongly.
+-- Return whether a gate passes, which means that any slowdown is below the minimum effect. Fewer
+-- than 5% of gates with a larger slowdown pass.
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
--- 'inconclusive' becomes 'undecided' below three blocks, before the first look and between looks.
+-- Return 'undecided' instead of 'inconclusive' if some blocks have not been tested yet.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 
--- A verdict as text. `cell` is the row of contrast_verdicts that has the verdict.
+-- Return a verdict as text. `cell` is a row of `contrast_verdicts`.
 create or replace macro in_words(verdict, cell) as case
     when verdict in ('so_far_faster', 'so_far_slower', 'undecided')
         then format(
@@ -59,7 +57,7 @@ create or replace macro in_words(verdict, cell) as case
         then 'not measured: ' || case
             when cell.doubtful_blocks = 0 and cell.baseline_failed + cell.candidate_failed > 0
                 then 'failed'
-            when cell.doubtful_blocks = 0 then 'no whole block'
+            when cell.doubtful_blocks = 0 then 'no complete block'
             when cell.baseline_throttled + cell.candidate_throttled > 0 then 'throttled'
             else 'shared GPU'
         end
@@ -76,13 +74,13 @@ create or replace macro in_words(verdict, cell) as case
     else verdict
 end;
 
--- The reason for the advice on a job. `job` is a row of jobs_weighed before `why` is added.
+-- Return the reason for the advice on a job. `job` is a row of `jobs_weighed` without `why`.
 create or replace macro why_advised(job, difference) as case
     when job.no_effect_reason = 'no_cuda' then 'there is no GPU'
-    when job.no_effect_reason = 'not_cudnn' then 'nothing in it runs in cuDNN'
+    when job.no_effect_reason = 'not_cudnn' then 'the job runs nothing in cuDNN'
     when job.no_effect_reason = 'miopen'
         then 'on ROCm it is a setting of MIOpen, which is not judged'
-    when job.no_effect_reason is not null then 'what runs does not read this setting'
+    when job.no_effect_reason is not null then 'no operation of the job reads this setting'
     when job.both_over_limit then 'both need more memory than the limit'
     when job.over_limit
         then format(
@@ -105,7 +103,7 @@ create or replace macro why_advised(job, difference) as case
     when job.loop_kind = 'mixed' then 'one loop was open, the other closed'
     when job.blocks < 1 then 'no block has both settings'
     when job.start_blocks = 0 then format('no process started in this state: {}', job.start)
-    when job.own_low is null then 'too few starts to know their scatter'
+    when job.own_low is null then 'too few starts to estimate their scatter'
     when
         job.advice = 'no difference'
         and abs(job.candidate_first_bytes - job.baseline_first_bytes) >= 0.05 * job.gpu_memory_bytes
@@ -117,7 +115,7 @@ create or replace macro why_advised(job, difference) as case
     when job.advice = 'no difference'
         then format('the difference is below {:.3g}%', 100 * difference)
     when job.advice = 'undecided' and job.lacking is null
-        then format('too few blocks, or a change too near {:.3g}%', 100 * difference)
+        then format('too few blocks, or a difference too close to {:.3g}%', 100 * difference)
     when job.advice = 'undecided'
         then format('about {} more block{} would decide', job.lacking, if(job.lacking = 1, '', 's'))
     when

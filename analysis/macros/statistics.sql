@@ -1,10 +1,7 @@
--- Statistics of log ratios and differences, one value for each block. DuckDB has no t distribution.
+-- Macros for statistics over blocks, and for Student's t distribution, which DuckDB lacks.
 
--- Pr(T > t) of Student's t for whole degrees of freedom, by the finite sums of Abramowitz and
--- Stegun, 26.7.3 and 26.7.4. With theta = atan(t / sqrt(df)) and c = cos(theta)^2, Pr(|T| < t) is
---     odd df:  2/pi (theta + sin(theta) cos(theta) (1 + 2/3 c (1 + 4/5 c (... (df-3)/(df-2) c))))
---     even df: sin(theta) (1 + 1/2 c (1 + 3/4 c (... (df-3)/(df-2) c)))
--- The brackets are evaluated from the innermost.
+-- Student's t distribution for whole degrees of freedom, by the finite sums of Abramowitz and
+-- Stegun (26.7.3 and 26.7.4). Their nested brackets are evaluated from the innermost.
 create or replace macro t_brackets(c, df) as list_reduce( -- noqa: PRS
     list_prepend(1::double, list_reverse(range(2 + df % 2, df, 2))::double[]),
     lambda bracket, k: 1 + bracket * c * (k - 1) / k
@@ -21,15 +18,15 @@ end;
 
 create or replace macro t_above(t, df) as greatest(0.5 - t_within(t, df) / 2, 0);
 
--- Quantiles of Student's t: z of the normal distribution, expanded in 1/df (Abramowitz and Stegun,
--- 26.7.5), which is good to 1e-8 from 61 degrees of freedom on.
+-- Return the quantile of Student's t for the quantile `z` of the normal distribution (Abramowitz
+-- and Stegun, 26.7.5). The error is below 1e-8 if df is above 60.
 create or replace macro t_expanded(z, df) as
     z
     + (z ** 3 + z) / (4 * df)
     + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * df ** 2)
     + (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * df ** 3);
 
--- Half the width of a two-sided 95% interval, in standard errors.
+-- Return half the width of a two-sided 95% interval, in standard errors.
 create or replace macro t_95(df) as if(df > 60, t_expanded(1.959963984540054, df), [
     12.70620474, 4.30265273, 3.18244631, 2.77644511, 2.57058184, 2.44691185, 2.36462425,
     2.30600414, 2.26215716, 2.22813885, 2.20098516, 2.17881283, 2.16036866, 2.14478669,
@@ -46,61 +43,58 @@ create or replace macro t_density(t, df) as
     exp(lgamma((df + 1) / 2) - lgamma(df / 2)) / sqrt(df * pi())
     * (1 + t * t / df) ** (-(df + 1) / 2);
 
--- Value that Student's t exceeds with probability `p` (1e-12 to 0.05). Newton's steps compute it.
+-- Return the value that Student's t exceeds with the probability `p`, from 1e-12 to 0.05.
 create or replace macro t_exceeded(p, df) as list_reduce(
     list_prepend(1.6::double, range(60)::double[]),
     lambda t, _step: t + (t_above(t, df) - greatest(p, 1e-12)) / t_density(t, df)
 );
 
--- Half the width of a two-sided 90% interval, in standard errors.
 create or replace macro t_90(df) as
     if(df > 60, t_expanded(1.6448536269514722, df), t_exceeded(0.05, df));
 
--- Half the width, in standard errors, of a two-sided interval that leaves out `share` times 5%.
+-- Return half the width of an interval with the coverage 1 - 0.05 * share, in standard errors.
 create or replace macro t_half(df, share) as
     if(share = 1, t_95(df), t_exceeded(0.025 * share, df));
 
--- The standard error of a mean of `x`; null below two values.
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
--- The logarithm of a time; null for 0, because ln(0) would make the whole question fail.
+-- Return the logarithm of a time, or null if the time is 0.
 create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- A side's time, adjusted to the rounds: the log ratio of this side's time over the other's becomes
--- `log`, and the geometric mean of both times stays. If `log` is null, the result is `ms`.
+-- Return a side's time, adjusted so that the log ratio to the other side's time is `log`. Return
+-- the time itself if `log` is null.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
--- A side's time: `common_ms`, over the steps that both sides made, or if this is null, `in_rounds`.
+-- Return `common_ms`. If it is null, return the side's time from `in_rounds`.
 create or replace macro comparable_ms(do_compare, common_ms, ms, other_ms, log) as
     if(do_compare, coalesce(common_ms, in_rounds(ms, other_ms, log)), null);
 
--- The p value of the hypothesis that a true mean is no further from 0 than `least`.
+-- Return the p value of the hypothesis that the true mean is at most `least` away from 0.
 create or replace macro p_of_effect(mean, se, df, least) as case
-    when df is null or df < 1 or se is null then null -- greatest() would take a null for 0
+    when df is null or df < 1 or se is null then null -- greatest() ignores nulls
     when se = 0 then if(abs(mean) > least, 0.0, 1.0)
     else t_above((abs(mean) - least) / se, df) + t_above((abs(mean) + least) / se, df)
 end;
 
--- Value that z exceeds with probability `p` <= 0.5; error < 5e-4 (Abramowitz and Stegun, 26.2.23).
+-- Return the value that a normal variable exceeds with the probability `p`, which is at most 0.5.
+-- The error is below 5e-4 (Abramowitz and Stegun, 26.2.23).
 create or replace macro normal_above(p) as
     sqrt(-2 * ln(p))
     - (2.515517 + 0.802853 * sqrt(-2 * ln(p)) - 0.020656 * ln(p))
     / (1 + 1.432788 * sqrt(-2 * ln(p)) - 0.378538 * ln(p) + 0.001308 * sqrt(-2 * ln(p)) ** 3);
 
--- The total number of blocks that brings an interval's end within `gap` of the mean in four of five
--- cases. `z` is the quantile of the test's level. The unseen part shrinks as 1 / blocks, the
--- scatter as 1 / sqrt(blocks).
+-- Return how many blocks an interval needs to end within `gap` of the mean in four of five cases.
+-- `z` is the normal quantile of the test's level.
 create or replace macro blocks_within(gap, se, unseen, blocks, z) as (
     (z + 0.8416) * se + sqrt(((z + 0.8416) * se) ** 2 + 4 * coalesce(unseen, 0) * gap)
 ) ** 2 / (2 * gap) ** 2 * blocks;
 
--- The number of further blocks that would decide in four of five cases, if mean and scatter so far
--- are the true ones. `z` is the quantile of the test's level. A mean within the minimum effect
--- needs both ends of its interval inside. Null below two degrees of freedom and above 1,000 blocks.
+-- Return how many further blocks would decide in four of five cases, if mean and scatter stay the
+-- same. Return null below two degrees of freedom and above 1,000 blocks.
 create or replace macro blocks_to_decide(
     mean, se_low, se_high, unseen_low, unseen_high, df, blocks, z, least
 ) as case
@@ -122,7 +116,8 @@ end;
 
 create or replace macro ln_choose(n, k) as lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
 
--- Fisher's exact test, one-sided: the chance that this side has `failed` or more of all failures.
+-- Return the p value of Fisher's one-sided exact test. It is the probability that at least `failed`
+-- of all failures are on this side.
 create or replace macro p_of_failures(failed, others, n) as
     list_sum(list_transform(
         range(failed, least(n, failed + others) + 1),
@@ -131,12 +126,12 @@ create or replace macro p_of_failures(failed, others, n) as
         )
     ));
 
--- Whether one side fails more often than the other in n blocks. A test at the level `share` times
--- 5% decides; if no block has times to compare, the counts decide.
+-- Return whether one side fails more often than the other in `n` blocks, by Fisher's test. Any
+-- further failure is enough if no block has times (`timed` is 0).
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
--- The p value of a mean against a limit `gap` away. `se` is the mean's error towards that limit.
+-- Return the p value of a true mean that is `gap` away from the estimate.
 create or replace macro p_of_gap(gap, se, df) as
     if(se = 0, if(gap > 0, 0.0, 1.0), t_above(gap / se, df));
 
@@ -151,12 +146,13 @@ create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, sh
     else 'inconclusive'
 end;
 
--- The verdicts of a question. `estimates` names a table of log ratios: one row for each cell and
--- clock (wall, device, memory, ...), with mean, se, df and family, or the columns of
--- `over_choices`. The p values of a clock and family go through Benjamini and Hochberg's procedure.
--- `blocks_needed` and `blocks_alone` (as if no other cell were tested) are null unless the verdict
--- is inconclusive. This look may spend `share` of the error. `of_cells` counts the rows of the
--- whole plan, if it has more. If `too_early`, nothing is decided and the interval is as usual.
+-- Return a verdict for each cell and clock (wall, device, memory, ...). `estimates` is the name of
+-- a table with the columns cell, clock, mean, se, df and family. It may have further columns of
+-- `over_choices`. The p values of a family are corrected by Benjamini and Hochberg's procedure, at
+-- the level 0.05 * share. `of_cells` is the number of rows of the whole plan, which all count as
+-- tests. `blocks_needed` is the number of further blocks that an inconclusive verdict needs.
+-- `blocks_alone` is that number without the correction. If `too_early` is true, the verdict is
+-- inconclusive.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select
@@ -167,7 +163,7 @@ with given as (
         if(unseen_low > 0, se, coalesce(se_low, se)) as seen_se_low,
         if(unseen_high > 0, se, coalesce(se_high, se)) as seen_se_high,
         coalesce(share, 1) as share,
-        -- values that are equal in every block, such as bytes, are decided even before a look
+        -- Values that are equal in all blocks, such as bytes, are never too early.
         coalesce(too_early and coalesce(greatest(se, se_low, se_high), 1) > 0, false)
             as too_early,
         case
@@ -200,7 +196,7 @@ tested as (
     from given
 ),
 
--- t_half is slow, so it runs once for each df and share
+-- `t_half` is slow, so it is called once for each df and share.
 halves as (
     select
         df as of_df,
@@ -215,7 +211,7 @@ counted as (
         *,
         greatest(
             count(p) over (partition by clock, family),
-            -- `of_cells` without the rows that are in other families
+            -- `of_cells` without the rows of other families
             of_cells - count(*) over (partition by clock)
             + count(*) over (partition by clock, family)
         ) as tests,
@@ -248,7 +244,7 @@ levelled as (
     from adjusted
 ),
 
--- A step of its own, because DuckDB plans an alias anew at each use within the same select.
+-- This is a separate step, because DuckDB computes an alias anew at each use in the same select.
 worded as (
     select
         *,
@@ -289,7 +285,7 @@ from lacking
 inner join halves
     on drawn = of_share and df is not distinct from of_df;
 
--- A ratio and its interval in words, as 12% less (11–13%), or 1% more (-2 to 4%).
+-- Return a ratio with its interval as text, such as 12% less (11–13%) or 1% more (-2 to 4%).
 create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(
     '{:.0f}% {} ({:.0f}{}{:.0f}%)',
     100 * abs(ratio - 1), if(ratio < 1, 'less', 'more'),
@@ -298,10 +294,10 @@ create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(
     100 * if(ratio < 1, 1 - ratio_low, ratio_high - 1)
 );
 
--- Welch's comparison of two groups' means, from their variances and sizes: its standard error, and
--- its degrees of freedom, rounded down. Null if a group has fewer than two values.
+-- Return the standard error of the difference of two means, from variances and sizes (Welch).
 create or replace macro welch_se(var_1, n_1, var_2, n_2) as sqrt(var_1 / n_1 + var_2 / n_2);
 
+-- Return the degrees of freedom of Welch's test, rounded down. Return null for groups of one value.
 create or replace macro welch_df(var_1, n_1, var_2, n_2) as case
     when least(n_1, n_2) < 2 then null
     when var_1 + var_2 = 0 then n_1 + n_2 - 2

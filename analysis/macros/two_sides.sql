@@ -1,6 +1,6 @@
--- Two sides of the results, whatever tells them apart: sweeps, versions, GPUs or dates.
+-- Macros that compare two sides of the results, such as two sweeps, versions, GPUs or dates.
 
--- The names that `sweep compare` accepts for a side: one row for each kind and name.
+-- Return the kinds and names of sides that `sweep compare` accepts.
 create or replace macro side_names() as table
 with named as (
     select
@@ -25,7 +25,7 @@ from (
     into name kind value name
 );
 
--- The records of one side that are not doubtful, with their settings.
+-- Return the records of one side. Records of a throttled or shared GPU are left out.
 create or replace macro of_side(of_kind, of_name) as table
 select * -- noqa: AM04
 from configured(null, null)
@@ -43,7 +43,7 @@ where
         when 'date' then strftime(started_at, '%Y-%m-%d')
     end = of_name;
 
--- The samples of open loops only, because the samples of other trials fill most of a store.
+-- Return the wall times of all steps of each open loop.
 create or replace macro open_loops() as table
 select
     [sweep_id, trial_id] as id,
@@ -51,8 +51,8 @@ select
 from records
 where loop_kind = 'open';
 
--- One row for each pair of processes in a block, b and c: log ratios of their times (medians over
--- rounds if both took turns). `processes` names a table with cell, side, block, wall, device.
+-- Return the log ratios of the times of two processes in the same block, `b` of b_side and `c` of
+-- c_side. `processes` is the name of a table with the columns cell, side, block, wall and device.
 create or replace macro same_blocks(processes, b_side, c_side) as table
 with met as (
     select
@@ -86,7 +86,8 @@ left join logs_in_turns('met') as in_turns
         and met.baseline_trial_id = in_turns.baseline_trial_id
         and met.candidate_trial_id = in_turns.candidate_trial_id;
 
--- The ok trials and their groups. A group is one side (`value`), cell, config, hardware, software.
+-- Return the ok trials with their `group_id`. The trials of a group have the same side (`value`),
+-- cell, config, hardware and software.
 create or replace macro grouped(trials) as table
 select
     * exclude (in_turns), -- noqa: AM04
@@ -99,7 +100,7 @@ select
 from query_table(trials)
 where status = 'ok' and twin = 0;
 
--- One row for each pair of groups, b and c, with the same task and config but different sides.
+-- Return the pairs of groups b and c that differ in the side, but have the same task and config.
 create or replace macro group_pairs(trials) as table
 with groups as materialized (
     select
@@ -140,10 +141,9 @@ inner join groups as c
         and b.in_turns = c.in_turns
         and b.value <> c.value;
 
--- One row for each row of `pairs`, a table of `group_pairs`: the geometric means of the sides b and
--- c, and c over b by `judged`. `trials` names a table of `grouped`. The ratio is from common blocks
--- if there are two or more (`is_paired`), else from each side's processes. In open loops only steps
--- that every process made count. Device columns are null unless device times are from one source.
+-- Return the geometric mean times of both sides, and a verdict on side c compared with side b, for
+-- each pair of groups. `pairs` and `trials` are names of tables from `group_pairs` and `grouped`.
+-- The ratio is taken over common blocks if there are two or more, else over each side's processes.
 create or replace macro sides_judged(pairs, trials, min_effect) as table
 with sided as (
     select
@@ -250,10 +250,9 @@ left join estimates on means.cell = estimates.cell and estimates.clock = 'wall'
 left join verdicts as wall on means.cell = wall.cell and wall.clock = 'wall'
 left join verdicts as device on means.cell = device.cell and device.clock = 'device';
 
--- One row for each cell and config of both sides. If the sides share hardware, only trials on the
--- same hardware are compared; likewise for software. Trials that took turns are never compared with
--- others. `method` is pairs if there are two or more common blocks, else welch. Calibration ratios,
--- B / A, are above 1 if B is faster.
+-- Return one row for each cell and config that both sides have. If both sides ran on the same
+-- hardware, only its trials are compared. The same is true of software. `method` is `pairs` if two
+-- or more blocks have both sides, else `welch`. A calibration ratio above 1 means that B is faster.
 create or replace macro sides_compared(a_kind, a_name, b_kind, b_name, min_effect) as table
 with trials as ( -- noqa: disable=RF01,RF04,ST07,AL10,LT09
     select * -- noqa: AM04
@@ -288,7 +287,7 @@ matched as materialized (
         b.value = 'b'
         and (not common.hardware or (b.env_hash = c.env_hash and b.cell_id = c.cell_id))
         and (not common.software or b.software_hash = c.software_hash)
-    -- if both sides have trials of one version of a user's code, only equal versions are compared
+    -- If both sides ran the same version of a user's code, different versions are not compared.
     qualify
         b.workload_hash is not distinct from c.workload_hash
         or not bool_or(b.workload_hash is not distinct from c.workload_hash) over (

@@ -1,7 +1,7 @@
--- What the blocks of each cell show in a contrast, in numbered steps. To query step 2 or 3, write:
+-- Macros that compute verdicts from the blocks of a contrast. An example of their use:
 --     with pairs as (from block_pairs('benchmark', 'false', 'true', null)) from cells_of('pairs')
 
--- 2. One row for each counted block and quantity (`clock`), for `over_choices`.
+-- Return the log ratios of each block and clock (wall, device, memory) for `over_choices`.
 create or replace macro logs_by_clock(pairs) as table
 select
     judged_cell as cell,
@@ -19,8 +19,8 @@ select
 from query_table(pairs)
 where is_counted;
 
--- 3. One row for each combination of a cell and other settings, if both sides have trials: numbers
--- of blocks, mean times, peak memory, bits and warnings.
+-- Return the number of blocks, mean times, peak memory, bits and warnings for each cell and set of
+-- other settings. Cells without trials of both sides are left out.
 create or replace macro cells_of(pairs) as table
 select
     judged_cell as cell,
@@ -60,7 +60,7 @@ select
         if(
             is_counted and not one_clock,
             [format(
-                'device times by {} and {} are not compared', baseline_source, candidate_source
+                'device times from {} and {} are not compared', baseline_source, candidate_source
             )],
             []
         ) || execution_notes
@@ -95,24 +95,19 @@ from query_table(pairs)
 group by judged_cell
 having bool_or(present <> 'candidate') and bool_or(present <> 'baseline');
 
--- All steps. One row for each combination of a cell and other settings, with every verdict that a
--- question may show. `judged` explains `of_cells`.
+-- Return all verdicts for each cell and set of other settings. `judged` explains `of_cells`.
 create or replace macro contrast_verdicts(
     flag, from_value, to_value, min_effect, of_sweep, of_cells, is_over := null
 ) as table
 with
--- 1. The blocks.
 pairs as materialized (from block_pairs(flag, from_value, to_value, of_sweep, is_over := is_over)),
 
--- 2. Their log ratios.
 by_clock as materialized (from logs_by_clock('pairs')),
 
--- 3. What is counted.
 cells as materialized (from cells_of('pairs')),
 
--- 4. A mean and its error, for each cell and clock. Cells that the same sweeps measured are a
--- family. Cells whose setting cannot have mattered are a family of their own, because many tests
--- that find nothing would hide effects in the other cells.
+-- Cells that the same sweeps measured are a family of tests. Cells whose setting can have no effect
+-- are a family of their own.
 estimates as materialized (
     select
         means.*,
@@ -122,13 +117,11 @@ estimates as materialized (
     inner join cells on means.cell = cells.cell
 ),
 
--- 5. The tests, each over its family.
 verdicts as materialized (
     select * rename (verdict as statistical_verdict)
     from judged('estimates', min_effect, of_cells)
 ),
 
--- 6. The counts of step 3 joined with the tests of step 5.
 answered as (
     select
         flag || ': ' || from_value || ' → ' || to_value as contrast,
@@ -168,7 +161,6 @@ answered as (
     left join estimates as devices on cells.cell = devices.cell and devices.clock = 'device'
 )
 
--- 7. The verdicts that are shown, in words.
 select
     * exclude (
         all_blocks, wall_blocks_needed, device_blocks, looked, shown_wall, b_repeats, c_repeats,

@@ -1,7 +1,7 @@
--- Common claims about torch.backends.cudnn, compared with the figures of a store.
+-- Macros that compare common claims about torch.backends.cudnn with measured numbers.
 
--- Whether a figure agrees with a claim, as `holds` says. Wall time and memory are undecided until
--- their verdict is decided. The outcome is null for device times, and if `holds` is null.
+-- Return whether a measured number agrees with a claim: holds, does not hold or undecided. Wall
+-- time and memory are undecided until their verdict is decided. The outcome of device time is null.
 create or replace macro claim_outcome(measure, verdict, holds) as case
     when measure = 'device time, ms' then null
     when
@@ -25,8 +25,8 @@ create or replace macro figure_of(
     trials := trials::bigint
 );
 
--- The figures of a contrast. Each row of `contrast_verdicts` becomes one row for each measure, with
--- the same columns, with labels, and with the unusual other settings in `beside`.
+-- Return the measured numbers of a contrast, with one row for each cell and measure. The column
+-- `beside` has the other settings that differ from PyTorch's defaults.
 create or replace macro contrast_figures(flag, from_value, to_value, min_effect, of_sweep) as table
 with processes as (
     select
@@ -93,10 +93,10 @@ select
 from labelled
 where figure.measure = 'wall time, ms' or figure.value is not null;
 
--- One row for each figure of a claim, with the verdict for that GPU model, PyTorch and cuDNN. The
--- page of claims explains verdicts. A claim without figures has one row, with the `command` to
--- measure some. `holds_in` counts figures by condition, `holds_here` those of the row's condition.
--- `rests_on_few` names the conditions with one or two decided figures, if others have more.
+-- Return the measured numbers of a claim, with the verdict for that GPU model, PyTorch and cuDNN.
+-- If there are none, return one row with the `command` that measures them. `holds_in` counts the
+-- numbers that agree with the claim, for each condition. `rests_on_few` names conditions with only
+-- one or two decided numbers.
 create or replace macro claimed(figures, number, sentence, command) as table
 with by_condition as (
     select

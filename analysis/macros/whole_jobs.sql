@@ -1,7 +1,8 @@
--- A job's time under each config; docs/your-model.md (What the answer rests on) has the reasons.
+-- A macro for a job's time under each config. docs/your-model.md (What the answer rests on)
+-- explains the method.
 
--- One row for each combination of a cell, other settings, number of steps, and compute cache at the
--- start (empty or warm). The parameters are those of sql/advice.sql, but of_steps is a list.
+-- Return one row for each cell, set of other settings, number of steps, and state of the compute
+-- cache at the start. sql/advice.sql explains the parameters. `of_steps` is a list.
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over
@@ -22,7 +23,7 @@ places as (
     group by cell_id
 ),
 
--- in an open loop of listed shapes, most steps take as long as the second call of a shape
+-- In an open loop over listed shapes, most steps take as long as a shape's second call.
 timed as materialized (
     select
         blocks.*,
@@ -74,10 +75,9 @@ sides as (
     having bool_or(present <> 'candidate') and bool_or(present <> 'baseline')
 ),
 
--- Few blocks estimate their scatter badly, so one degree of freedom with the scatter of other cells
--- is added. For a block's ratio (in turns) and a process's time, this scatter is 1% and 5% if the
--- loop is CPU-bound, else 0.3% and 0.3% (142 closed cells in analysis/reference and
--- docs/results/h200-2026-11-22/turns). It is 11% and 8% for open loops (10 cells).
+-- Few blocks give a poor estimate of their scatter, so the scatter of other cells is pooled with
+-- it. The scatter of closed loops is from 142 cells of analysis/reference and
+-- docs/results/h200-2026-11-22/turns. The scatter of open loops is from 10 cells.
 cells as materialized (
     select
         sides.* exclude (cell, b_squares, c_squares, waits_for_cpu),
@@ -85,7 +85,7 @@ cells as materialized (
         lengths.steps,
         concat_ws('|', sides.cell, lengths.steps) as cell,
         coalesce(waits_for_cpu, false) as launch_bound,
-        coalesce(waits_for_cpu, true) as may_wait, -- unknown without device times
+        coalesce(waits_for_cpu, true) as may_wait, -- true if device times are unknown
         if(is_open, 0.11 ** 2, block_variance(may_wait)) as pair_prior,
         case when is_open then 0.08 when may_wait then 0.05 else 0.003 end ** 2
             as process_prior,
@@ -136,8 +136,8 @@ apart as (
     group by cell, compute_cache
 ),
 
--- For a job's start, 3 degrees of freedom with a scatter of 11% are added (551 starts in
--- docs/results/h200-2026-11-22/turns).
+-- The starts of a job are pooled with a scatter of 11%, with 3 degrees of freedom. It is the
+-- scatter of 551 starts in docs/results/h200-2026-11-22/turns.
 scattered as (
     select
         cell,
@@ -190,8 +190,7 @@ wholes as materialized (
     inner join started on cells.cell = started.cell
 ),
 
--- what each block's times contribute to two log ratios: the whole job's, and a step's, which is the
--- same for all jobs of a cell
+-- log ratios of each block, for the whole job and for a single step
 moved as (
     select
         wholes.whole as cell,
@@ -216,7 +215,7 @@ moved as (
         and cell in (select timed_cell from wholes)
 ),
 
--- without rows of a state in which no process started
+-- Leave out states of the compute cache in which no process started.
 logs as materialized (
     select
         *,
@@ -229,14 +228,14 @@ seen as materialized (from over_choices('logs')),
 
 spreads as (from job_spreads('wholes', 'scattered', 'seen', of_runs)),
 
--- Student's quantiles, once for each `df` and look, because computing them for each row is slow.
+-- `t_half` is slow, so it is called once for each df and error_share.
 quantiles as materialized (
     select
         df,
         error_share,
         t_half(df, error_share) as own,
         t_half(1000, error_share) as own_uniform,
-        -- quantiles of a 90% interval, at this look's share of the error
+        -- for a 90% interval, or for a wider one if error_share is below 1
         if(error_share = 1, t_90(df), t_exceeded(0.05 * error_share, df)) as half,
         if(error_share = 1, t_90(1000), t_exceeded(0.05 * error_share, 1000)) as half_uniform,
         normal_above(0.05 * error_share) as own_z
@@ -245,7 +244,7 @@ quantiles as materialized (
     group by df, error_share
 ),
 
--- A step of its own, because DuckDB plans an alias anew at each use within the same select.
+-- This is a separate step, because DuckDB computes an alias anew at each use in the same select.
 spread_wholes as (
     select
         wholes.*,

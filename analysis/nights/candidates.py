@@ -1,4 +1,4 @@
-"""Finds tonight's candidates in the screen and in open findings. Fresh trials then judge them."""
+"""Finds the candidates, which are changes that may be real, and judges them by fresh trials."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,16 +66,16 @@ class Candidate:
     series: Series
     direction: Direction
     since: int
-    """Index of the first night that shows the change, in the series' points."""
+    """Index of the first point that shows the change."""
     screening: Screening
     is_seen: bool
-    """Whether tonight's screen shows the change; False for an older alert that is not mended yet."""
+    """Whether tonight's values show the change. False if only an older alert lasts."""
     earlier: Finding | None
-    """Last night's finding about the same change; None if the change is new."""
+    """Last night's finding about the same change. None if the change is new."""
     left_out: frozenset[int]
-    """Indices of the series' points that no night is compared with."""
+    """Indices of the points that other nights are not compared with."""
     alert: Finding | None = None
-    """Last night's alert of the series, if the change has grown since then. Otherwise None."""
+    """Last night's alert of the series, if the change has grown since then."""
 
     @property
     def key(self) -> SeriesKey:
@@ -83,8 +83,7 @@ class Candidate:
 
     @property
     def is_new(self) -> bool:
-        """Whether fresh trials measure the change. Tonight must show the change, which must be
-        no gain and no news. An earlier finding must be `waiting`, with a Category as metric."""
+        """Whether fresh trials must measure the change."""
         is_word = isinstance(METRIC_OF[self.key.metric], Category)
         is_known = self.earlier and not (is_word and self.earlier.state == "waiting")
         return self.is_seen and self.direction != "better" and not is_known and not self.is_news
@@ -98,12 +97,11 @@ class Candidate:
 class Screened:
     candidates: tuple[Candidate, ...]
     series: tuple[Series, ...]
-    """Every series of tonight, with `smallest_step`, `is_judged` and `could_show` filled in."""
+    """All series of tonight, with `smallest_step`, `is_judged` and `could_show` set."""
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Screen each series. On the first night of new software, forget waiting and refuted findings.
-    On every night, forget refuted findings of a `Category` without `is_drawn`."""
+    """Find the candidates among all series, given the findings of the last night."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -124,9 +122,9 @@ def screen_all(history: History, memory: Memory) -> Screened:
         is_again = {"waiting": is_new, "refuted": is_new or is_word}
         if finding and is_again.get(finding.state):
             finding = None
-        if isinstance(metric, Amount) and metric.unit == "ms":  # a new software's night may be odd
+        if isinstance(metric, Amount) and metric.unit == "ms":  # times may be odd with new software
             is_new = is_new and series.key.of(ENGINE) in rechosen
-        elif finding and finding.state == "waiting":  # nights of the finding are not usual yet
+        elif finding and finding.state == "waiting":  # its nights are not usual yet
             left_out |= {
                 at for at, point in enumerate(series.points) if point.date >= finding.since
             }
@@ -141,8 +139,7 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Drop other machines' values from a CPU-bound loop's wall times, as hosts differ by several
-    percent. Two nights ran on one machine if their host names or their GPUs are equal."""
+    """Drop a CPU-bound loop's wall times on other machines, which differ by several percent."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -211,8 +208,7 @@ def _candidate(
 
 
 def _lasts(earlier: Finding, screening: Screening) -> bool:
-    """Return whether last night's finding lasts. An alert lasts until the change is mended, and a
-    gain lasts while tonight shows the gain."""
+    """Return whether last night's alert or gain still exists."""
     is_mended = screening.is_mended and screening.state != "insufficient_data"
     is_shown = DIRECTIONS.get(screening.state) == earlier.direction
     is_over = is_mended or earlier.direction == "better"
@@ -220,8 +216,7 @@ def _lasts(earlier: Finding, screening: Screening) -> bool:
 
 
 def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
-    """Return the index of the first night on which an alert has grown. Return None if no change
-    beyond `alert.ratio_high` is confirmed."""
+    """Return the index of the night on which an alert grew. Return None if it did not grow."""
     metric, own, reported = METRIC_OF[series.key.metric], series.numbers[since:], alert.ratio_high
     if not isinstance(metric, Amount) or not isinstance(alert.before, float) or reported is None:
         return None
@@ -234,8 +229,8 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Return `since`, or the first night of later software if the values between these two nights
-    are nearer to `before` than to all later values."""
+    """Move the start of a change from `since` to the first night of new software, if the values
+    between the two nights are nearer to `before` than to the later values."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -249,21 +244,21 @@ def _with_new_software(series: Series, before: float, since: int) -> int:
 class Remeasured:
     confirmation: Confirmation
     of_two: tuple[Change, ...] | None
-    """Differences between the current and the last good software. None if only the current software
-    ran, or if a Category changed for another reason."""
+    """Differences between the current and the last good software. None if only one of them ran. For
+    a Category, also None if software is not the cause."""
     wall: Confirmation | None = None
-    """For a device time, the judgement of the wall times in the same pairs."""
+    """Judgement of the wall times in the same pairs, if the metric is the device time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshTrials:
-    """Fresh trials of new candidates: with the night's software and, if set, last good software."""
+    """Fresh trials of new candidates, with the current or the last good software."""
 
     processes: Sequence[Row]
     signs: Sequence[Row]
     pairs: Sequence[Row]
     softwares: Mapping[str | None, Row]
-    """Versions and commit of each software, by its name. The key None is the night's software."""
+    """Versions of each software, by its name. The key None is the current software."""
 
     def differences(self) -> tuple[Change, ...] | None:
         own = self.softwares.get(None)
@@ -273,8 +268,8 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. If `of_two` is None, judge only those of a Category.
-        `is_cut`: whether time ran out, so that trials may be missing."""
+        """Judge candidates by fresh trials. If `of_two` is None, judge only words. If `is_cut` is
+        true, the time ran out and trials may be missing."""
         judged = {
             candidate.key: self._judge(candidate, of_two, is_cut=is_cut) for candidate in candidates
         }
@@ -291,7 +286,7 @@ class FreshTrials:
             return None
         ratios, alike = self._log_ratios(key), self._alike(key)
         pairs = confirm([*ratios.values()], metric.min_effect, [block in alike for block in ratios])
-        if len(ratios) < min(LOOKS):  # time was up: too few pairs for a look
+        if len(ratios) < min(LOOKS):  # too few pairs for a test
             pairs = replace(pairs, state="undecided")
         wall = None
         if metric == STEADY_DEVICE:
@@ -305,7 +300,7 @@ class FreshTrials:
     def _judge_words(
         self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> Remeasured:
-        """Judge a Category. Software is the cause if last good software still has the old value."""
+        """Judge a Category. The cause is software if the last good software gives the old value."""
         key, before = candidate.key, str(candidate.screening.before)
         words, good = self._words(key), {*self._words(key, of_last_good=True)}
         judged = confirm_words(words, before, is_strict=key.metric == REPEATS.name)
@@ -317,7 +312,7 @@ class FreshTrials:
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
     def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
-        """Return log(current / last good software) of each block that ran both."""
+        """Return each block's log ratio of current to last good software."""
         metric = METRIC_OF[key.metric]
         assert isinstance(metric, Amount)
         rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
@@ -333,7 +328,7 @@ class FreshTrials:
         return {block for block, _ in good & own}
 
     def _words(self, key: SeriesKey, *, of_last_good: bool = False) -> list[str]:
-        """Return the value of each process or, if the metric is `sign`, the verdict over all."""
+        """Return the words of the fresh processes, or the verdicts for the metric `sign`."""
         rows = [row for row in self.processes if (row["software"] is not None) == of_last_good]
         if key.metric == MISSING.name:
             return ["present" for row in rows if row["cell_id"] == key.cell_id]

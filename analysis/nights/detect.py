@@ -1,28 +1,19 @@
-"""The detector of a night. It says which series changed, and whether the change is confirmed.
-In the order of this file:
+"""Detects which series changed, and confirms changes.
 
-1. **Screen.** A number is a candidate if tonight and one more of the last three nights lie too far
-   from the median of the nights before. This is a control chart with a two-of-three run rule
-   (Western Electric, Statistical Quality Control Handbook, 1956). It uses the median and the median
-   absolute deviation (Hampel 1974), which outliers hardly move. On the first night of new software
-   (for times: of new kernels), a number is also a candidate if it is far beyond every night before.
-   The screen should miss few changes. It may err, because only confirmed candidates are reported.
-2. **Screen words**, the values of a Category. A word is a candidate if it was rare on the nights
-   before. The chance of a new word is about the share of words seen once (Good 1953). If that share
-   is high and the words depend on chance, no word is a candidate.
-3. **Confirm by fresh pairs** (`confirm`). Current and last good software take turns, so that the
-   night affects both alike. After 6, 12, 24 and 48 pairs, one-sided t tests compare the log ratios
-   of the pairs with the least effect. Each look spends a share of the error, as in group-sequential
-   tests (Lan and DeMets 1983). Pairs with equal kernels are also tested separately, because times
-   differ more between kernels than between versions of software.
-4. **Confirm by nights** (`confirm_by_nights`). This judges what pairs cannot show: changes of the
-   machine, and changes without a second environment. Fresh replicates count in a night's value.
-   The test uses the mean of the nights since the change. Odd nights are cut to a limit (winsorised,
-   Huber 1964). The noise is a robust deviation of the month before, and of the first month.
+1. `screen` finds candidates among numbers. Tonight and one more of the last three nights must be
+   far from the median of the earlier nights. This is a control chart with a two-of-three run rule
+   (Western Electric, Statistical Quality Control Handbook, 1956). It uses the median absolute
+   deviation (Hampel 1974), which outliers hardly change.
+2. `screen_words` finds candidates among words. A word is a candidate if it was rare on the earlier
+   nights. The share of words that occurred once estimates the chance of a new word (Good 1953).
+3. `confirm` judges fresh pairs, in which the current and the last good software take turns.
+   One-sided t tests compare the mean log ratio with the least effect. Each interim analysis uses
+   a part of the error probability (Lan and DeMets 1983).
+4. `confirm_by_nights` judges the nights since a change. It can confirm changes of the machine,
+   which pairs cannot show. Outliers are cut to a limit (winsorised, Huber 1964).
 
-settle.py makes findings of these judgements. Numbers are compared as logarithms, so that 5% more is
-equally far at any level. An array has one series in each row and its nights along the last axis.
-NaN marks a night that does not count.
+Numbers are compared as logarithms. An array has one series in each row, and its nights along the
+last axis. NaN marks a night that is left out.
 """
 
 from collections import Counter
@@ -50,17 +41,17 @@ from cudnn_sweep.analysis.nights.series import (
     t_quantile,
 )
 
-RECENT = 3  # nights that are screened: tonight and one more of them must be beyond the line
-MONTH = 30  # nights compared with: older ones are another season of the machine
-NORMAL = 1.4826  # the standard deviation of normal noise, in median absolute deviations
-FEWEST_NIGHTS = 7  # RECENT and four before: of fewer, one odd night moves the median
-LATELY = 10  # the last nights, also compared with: a month would hide the loss of a fresh gain
-LINE_IN_NOISE = 1.2  # standard deviations: at 2% noise, 19 of 20 steps of 5% are then seen
-LINE_IN_EFFECT = 2 / 3  # of the least effect: without noise a step of that effect is always seen
+RECENT = 3  # nights that are screened, including tonight
+MONTH = 30  # most nights that tonight is compared with
+NORMAL = 1.4826  # standard deviation of normal noise, divided by its median absolute deviation
+FEWEST_NIGHTS = 7  # least number of nights for a judgement
+LATELY = 10  # tonight is also compared with this number of recent nights
+LINE_IN_NOISE = 1.2  # largest usual distance, in standard deviations
+LINE_IN_EFFECT = 2 / 3  # lower limit of this distance, as a share of the least effect
 NO_CANDIDATE = -1
-# Shares of the nights compared with: a word on at least so many of them is usual.
-SELDOM = 0.1  # cuDNN's searches choose among a few kernels, each time anew
-OFTEN = 0.5  # a failure is news for as long as most nights had none
+# A word is usual if at least this share of the earlier nights has it.
+SELDOM = 0.1  # for metrics without `at_once`
+OFTEN = 0.5  # for metrics with `at_once`
 
 
 # --- Screen ---
@@ -68,24 +59,24 @@ OFTEN = 0.5  # a failure is news for as long as most nights had none
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Past:
-    """Earlier nights with which each series is compared, and their range of usual values."""
+    """Earlier nights of each series, and the range of their values."""
 
     logs: Array
-    """Logarithms of the values; NaN for nights that do not count."""
+    """Logarithms of the values. NaN marks nights that are left out."""
     level: Array
     line: Array
-    """Largest usual distance from `level`; a night with a larger distance is suspect."""
+    """Largest usual distance from `level`. A night with a larger distance is suspect."""
 
     def beyond(self, logs: Array, sign: float) -> Mask:
-        """Return which nights are unusual: worse if `sign` is 1, better if `sign` is -1."""
+        """Return which nights are unusually bad, or unusually good if `sign` is -1."""
         return np.asarray(sign * (logs - self.level[..., None]) > self.line[..., None])
 
 
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return what the nights are compared with: the last month, the last LATELY nights, and the
-    first month, which shows a slow creep. If `is_pinned`, return only the first month."""
+    """Return the sets of earlier nights with which the recent nights are compared. If `is_pinned`,
+    return only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(earlier, is_pinned=is_pinned)]
     if not is_pinned:
@@ -109,9 +100,9 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return each series' first suspect night, and the index of the Past that shows this night. The
-    night is NO_CANDIDATE if a series has no suspect run."""
-    compared = pasts if sign > 0 else pasts[:2]  # a gain over the first month would last for ever
+    """Return each series' first suspect night, and the index of the Past that shows it. The night
+    is NO_CANDIDATE if the series has not changed."""
+    compared = pasts if sign > 0 else pasts[:2]  # gains are not compared with the first month
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
     return starts[by, np.arange(len(logs))], by
@@ -123,8 +114,7 @@ def mended(logs: Array, pasts: Sequence[Past]) -> Mask:
 
 
 def _candidate_since(beyond: Mask) -> Places:
-    """Return the first night of each series' suspect run, which lasts until tonight. A single fine
-    night does not end the run."""
+    """Return the first night of each series' suspect run, which lasts until tonight."""
     is_candidate = beyond[:, -1] & (beyond[:, -RECENT:].sum(axis=-1) >= 2)
     since = np.full(len(beyond), NO_CANDIDATE)
     nights_off = np.where(is_candidate, 0, 2)
@@ -144,10 +134,10 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge tonight's value, the last in `values`, which has a value or None for each night.
+    """Judge the last of `values`, which has a number or None for each night.
 
-    `left_out`: indices of nights that tonight is not compared with. `is_new`: whether tonight is
-    the first night of new software (for times: of new kernels).
+    `left_out` has the indices of nights that tonight is not compared with. `is_new` says whether
+    tonight is the first night of new software. For times, it is the first night of new kernels.
     """
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
@@ -188,12 +178,10 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge tonight's value, a word, as `screen` judges a number. A change needs unusual words
-    tonight and on one of the two nights before. If `metric.at_once`, tonight is enough.
+    """Judge the last of `values`, which has a word or None for each night.
 
-    `softwares`: each night's software. If `metric.is_news`, the newest software's first word is
-    not unusual. If `metric.is_drawn`, no word is a change in three cases: one software had two
-    words, many words occurred only once, or there are fewer than LATELY earlier nights.
+    `left_out` is as in `screen`. `softwares` has the software of each night, which is used if
+    `metric.is_news` or `metric.is_drawn`.
     """
     words = [
         (place, value)
@@ -246,24 +234,23 @@ def newest(softwares: Sequence[object]) -> int | None:
 
 # --- Confirmation ---
 
-# The numbers of pairs to look at, and each look's chance of a wrong confirmation at just the least effect,
-# together 0.05: the first look is hardest, as most false candidates end there.
+# Numbers of pairs that are tested, with the chance of a wrong confirmation in each test.
 LOOKS = {6: 0.002, 12: 0.008, 24: 0.015, 48: 0.025}
-WRONGLY_REFUTED = 0.05  # the chance of a wrong refutation, at each look
-FEWEST_ALIKE = 5  # fewest pairs of equal kernels judged apart: fewer may agree by chance
-LEAST_DEVIATION = 1e-9  # of log ratios: ratios of memory are all equal, with a deviation of zero
-MOST_NIGHTS = 14  # nights since a step, in `smallest_step`
-NIGHTS_Z = 4.5  # standard errors: at 2% noise a false alert in 300 series of 60 nights, or rarer
-NIGHT_COUNTS = 3  # most standard deviations that a night counts: one odd night decides nothing
-# A change is believed if nights × their least excess reach so many times the oddest night before:
-# two nights of 5 times, five of twice. Of fewer than FEW_NIGHTS before, the oddest counts more.
+WRONGLY_REFUTED = 0.05  # chance of a wrong refutation in each test
+FEWEST_ALIKE = 5  # least number of pairs with equal kernels that are tested separately
+LEAST_DEVIATION = 1e-9  # least deviation of log ratios
+MOST_NIGHTS = 14  # nights after a step, in `smallest_step`
+NIGHTS_Z = 4.5  # standard errors that a confirmed change must reach
+NIGHT_COUNTS = 3  # a night's distance is cut to so many standard deviations
+# A change is also confirmed if its number of nights, multiplied by their least distance, is at
+# least this multiple of the largest distance of an earlier night.
 OVERWHELMING = 10
-FEW_NIGHTS = 6
-LEAST_NOISE = 0.003  # least noise between nights: a few nights may agree by chance
-NOISE_IN_DOUBT = 1.5  # noise is multiplied by 1 + this / nights, as few nights show it badly
-MEDIAN_VARIANCE = np.pi / 2  # variance of a median / of a mean, for normal noise
-ONE_SIDED = 1.645  # standard errors: one time in twenty
-TWO_SIDED = 1.96
+FEW_NIGHTS = 6  # with fewer earlier nights, their largest distance is raised
+LEAST_NOISE = 0.003  # least noise between nights
+NOISE_IN_DOUBT = 1.5  # noise is multiplied by 1 + this / nights
+MEDIAN_VARIANCE = np.pi / 2  # variance of a median, divided by that of a mean, for normal noise
+ONE_SIDED = 1.645  # standard errors of a one-sided test with 5% error
+TWO_SIDED = 1.96  # standard errors of a 95% interval
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -292,10 +279,10 @@ class Judgement:
 def confirm(
     log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
 ) -> Confirmation:
-    """Judge fresh pairs by `log_ratios`: log(current / last good software) of each block.
+    """Judge fresh pairs by their log ratios of current to last good software.
 
-    Call it after 6, 12, 24 and 48 pairs (`more_blocks`). Other looks would add wrong answers.
-    `are_alike`: pairs with equal kernels. If the alike pairs confirm a change, return their ratio.
+    Call it only after 6, 12, 24 and 48 pairs, because each further test adds false alarms.
+    `are_alike` marks the pairs whose two processes ran the same kernels.
     """
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
@@ -309,9 +296,9 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge log ratios of two or more pairs, which lie along the last axis.
+    """Judge the log ratios of two or more pairs, along the last axis.
 
-    `looked_at`: number of all measured pairs, if `ratios` has only some of them.
+    `looked_at` is the number of all measured pairs, if `ratios` has only some of them.
     """
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
@@ -334,17 +321,15 @@ def confirm_by_nights(
     *,
     is_pinned: bool = False,
 ) -> Confirmation:
-    """Judge the nights since a change. Compare them with the month before the change or, if
-    `is_pinned`, with the first month. Compare FEWEST_NIGHTS or more nights with both months.
-
-    `values`, `left_out`: as in `screen`."""
+    """Judge the nights since a change by comparing them with earlier nights. If `is_pinned`, these
+    are the nights of the first month. `values` and `left_out` are as in `screen`."""
     earlier = metric.of_nights(values[:first_bad_night_index], left_out)
     since = metric.of_nights(values[first_bad_night_index:])
     since = since[~np.isnan(since)]
     if nights_in(earlier) < 2 or not len(since):
         return Confirmation(state="undecided", blocks=len(since))
     months = [_month(earlier, is_pinned=is_pinned)]
-    if len(since) >= FEWEST_NIGHTS:  # fewer may only resemble each other
+    if len(since) >= FEWEST_NIGHTS:  # fewer nights may be alike by chance
         months.append(first_measured(earlier, MONTH))
     judged = [judge_nights(month, since, metric.min_effect) for month in months]
     confirmed = next((judgement for judgement in judged if judgement.is_confirmed), judged[0])
@@ -353,11 +338,10 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Judge the nights since a change against two or more nights before it. Both arrays are
-    logarithms with nights along the last axis; `since` has no NaN.
+    """Compare the nights since a change with two or more earlier nights.
 
-    The null hypothesis is no change. A test against the least effect would need a month to confirm
-    5% at 2% noise. The median must reach the least effect. A single night must be far off.
+    Both arrays are logarithms, with nights along the last axis. `since` has no NaN. The null
+    hypothesis is no change, but the median must also reach the least effect.
     """
     level = medians(before)[..., None]
     noise = _noise(before - level)
@@ -381,8 +365,8 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the smallest relative change that MOST_NIGHTS nights confirm in half of all cases, but
-    never less than `metric.min_effect`. Return None if fewer than two nights count."""
+    """Return the smallest relative change that MOST_NIGHTS nights confirm in half of all cases.
+    Return None if there are fewer than two earlier nights."""
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
     before = _month(earlier, is_pinned=is_pinned)
@@ -395,7 +379,7 @@ def smallest_step(
 
 
 def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False) -> Confirmation:
-    """Judge fresh words. Most must differ from `before`; if `is_strict`, one word is enough."""
+    """Confirm a change if most words differ from `before`. If `is_strict`, one word is enough."""
     different = sum(word != before for word in fresh)
     state: Settled = "refuted" if fresh else "undecided"
     if different > (0 if is_strict else len(fresh) / 2):
@@ -404,7 +388,7 @@ def confirm_words(fresh: Sequence[str], before: str, *, is_strict: bool = False)
 
 
 def _noise(deviations: Array) -> Array:
-    """Return each row's robust standard deviation, raised if nights are few."""
+    """Return each row's robust standard deviation. It is larger if the row has few nights."""
     nights = nights_in(deviations)[..., None]
     robust = NORMAL * medians(abs(deviations))[..., None]
     most = np.maximum(3 * robust, LEAST_NOISE)

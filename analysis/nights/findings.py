@@ -1,7 +1,6 @@
-"""Remembers findings from night to night. Otherwise an unmended change would become usual.
+"""Remembers findings from night to night, and joins the findings of a GPU.
 
-If most series on one GPU change by a similar ratio, one shared finding replaces their findings. The
-cause is then the GPU, its host, or a part that these series share.
+If most series on a GPU change by a similar ratio, one shared finding replaces their findings.
 """
 
 from bisect import bisect
@@ -28,24 +27,24 @@ from cudnn_sweep.analysis.nights.series import (
     SeriesKey,
 )
 
-SHARED = "shared"  # the metric of a finding that stands for many
-FEWEST_SERIES = 5  # of a metric, at least: most of fewer may be alike by chance
-FEWEST_CELLS = 3  # at least: configs of one cell share more than their GPU
-ALIKE = 0.5  # largest distance of alike changes: this × the typical change, or the least effect
-MOST = 0.5  # share of a metric's series on a machine
-NIGHTS_APART = 1  # most nights between starts taken as one; RECENT, for noise, if one was no alert
+SHARED = "shared"  # metric of a finding that replaces many findings
+FEWEST_SERIES = 5  # least number of alike series of a metric
+FEWEST_CELLS = 3  # least number of cells with alike series
+ALIKE = 0.5  # alike changes differ from the typical change by at most this share of it
+MOST = 0.5  # more than this share of a machine's series must be alike
+NIGHTS_APART = 1  # most nights between the starts of alerts that began together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night, without news and accepted changes. In place of a shared
-    finding, they include its members."""
+    """Findings of the last measured night that still apply. A shared finding is replaced by its
+    members."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    """The newest acceptance of each series, if it applies tonight."""
+    """The newest acceptance of each series."""
     alerted: frozenset[str] = frozenset()
-    """The series_id of each alert of the last measured night, with one for each shared finding."""
+    """The series_id of each alert of the last measured night."""
 
     def nights_left_out(self, series: Series) -> frozenset[int]:
         series_id = series.key.series_id
@@ -59,7 +58,7 @@ class Memory:
         )
 
     def after(self, findings: Sequence[Finding], series: Sequence[Series]) -> tuple[LeftOut, ...]:
-        """Return the spans of `left_out` for tomorrow night."""
+        """Return the spans that later nights leave out."""
         alerts = {finding.key.series_id: finding for finding in findings if finding.is_alert}
         judged = {entry.key.series_id: entry for entry in series if entry.is_judged}
         over = {name: entry for name, entry in judged.items() if name not in alerts}
@@ -72,8 +71,8 @@ class Memory:
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """Return tonight's memory. `before`: outcome of the last night that measured something.
-    `accepted`: all acceptances so far, oldest first."""
+    """Return tonight's memory. `before` is the outcome of the last measured night. `accepted` has
+    all acceptances, oldest first."""
     tonight = history.tonight
     holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
     if before is None:
@@ -102,7 +101,7 @@ def remembered(
 
 
 def _ended(span: LeftOut, series: Series | None) -> LeftOut:
-    """Return the span with an end, if it has none and `series` is given."""
+    """End an open span at the last bad night of `series`. If `series` is None, keep the span."""
     if span.until is not None or series is None:
         return span
     nights = [point.date for point in series.points if point.value is not None]
@@ -116,10 +115,9 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, and the members: findings that a shared finding replaces.
+    """Return the findings to report, and the members that shared findings replace.
 
-    `command`: command that measures all series again. `alerted`: series_id of last night's alerts.
-    If too few members are confirmed, the shared finding waits and replaces no `alerted` finding.
+    `command` measures all series again. `alerted` has the series_id of each alert of last night.
     """
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
@@ -146,11 +144,10 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began near night number `most`, the most frequent first night.
+    """Return which findings began near night `most`, the most common first night.
 
-    `since`: number of each finding's first night. `is_alone`: which findings were single alerts
-    last night; a single alert must begin at most NIGHTS_APART away. `may_creep`: whether other
-    findings may begin one after another, over many nights.
+    `since` has each finding's first night. `is_alone` marks the single alerts of last night. If
+    `may_creep`, the other findings may begin one after another, over many nights.
     """
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
@@ -164,7 +161,7 @@ def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool
 def _begun_together(
     findings: Sequence[Finding], nights: Sequence[date], alerted: Collection[str]
 ) -> list[list[Finding]]:
-    """Group findings by their start and by what changed then; the commonest start is first."""
+    """Group findings by their first night and by what changed then."""
     groups, left = [], list(findings)
     while left:
         most, _, moved = mode((e.since, e.cause, e.moved) for e in left)
@@ -178,7 +175,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed, or whether a confirmed member was also a member of
+    """Return whether most members are confirmed. One confirmed member is enough if it belonged to
     last night's shared alert."""
     confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
@@ -195,9 +192,7 @@ def are_most(count: int, of: int) -> bool:
 
 
 def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | None:
-    """Return the key of the shared finding that may replace `finding`. The key names the last
-    machine that shows the change. Return None if this machine is unknown, or if `finding` is not
-    about a time, is refuted, or is not judged tonight."""
+    """Return the key of the shared finding that may replace `finding`, or None if none may."""
     metric, series = METRIC_OF.get(finding.key.metric), by_key.get(finding.key)
     is_time = isinstance(metric, Amount) and metric.unit == "ms"
     if series is None or not is_time or finding.state == "refuted" or finding.ratio is None:
@@ -211,13 +206,13 @@ def _place(finding: Finding, by_key: Mapping[SeriesKey, Series]) -> SeriesKey | 
 
 
 def _ends(finding: Finding, series: Series) -> bool:
-    """Return whether a shared finding replaced `finding`, but a recent night lacks the change."""
+    """Return whether `finding` was part of a shared finding and a recent night lacks the change."""
     lately = [point for point in series.points if point.value is not None][-FINE_NIGHTS:]
     return finding.shared is not None and not all(_shows(point, finding) for point in lately)
 
 
 def _shows(point: NightPoint, finding: Finding) -> bool:
-    """Return whether the night's value is nearer to the finding's new value than to its old one."""
+    """Return whether the value is nearer to the finding's new value than to its old value."""
     before, ratio = finding.before, finding.ratio
     if point.date < finding.since or not isinstance(point.value, float):
         return False
@@ -239,8 +234,7 @@ def _ran_on(series: Series, place: SeriesKey) -> bool:
 
 
 def _alike_of_most(findings: Sequence[Finding], here: Sequence[Series]) -> list[Finding]:
-    """Return the findings with similar ratios, metric by metric. Leave out a metric if these
-    findings cover too few series or cells."""
+    """Return the findings with similar ratios, of each metric in which most series changed."""
     members: list[Finding] = []
     for name in dict.fromkeys(finding.key.metric for finding in findings):
         mine = [finding for finding in findings if finding.key.metric == name]

@@ -1,4 +1,4 @@
-"""Reads the stored nights of a launch file: their series, software, hardware and machines."""
+"""Reads the nights of a launch file from the store."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from cudnn_sweep.analysis.store.store import Store
 
 Row: TypeAlias = dict[str, Any]
 ByName: TypeAlias = dict[tuple[str, str, str], dict[str, Row]]
-"""Rows of each (cell_id, settings, metric), by the night's sweep_id."""
+"""Rows by (cell_id, settings, metric), then by the night's sweep_id."""
 
 SOFTWARE, HARDWARE = columns_of("software"), columns_of("hardware")
-WORKLOAD = "workload"  # counts as software, too, if the workload is a user's own
+WORKLOAD = "workload"  # part name for the code of a user's workload
 SOFTWARE_AND_COMMIT = (*SOFTWARE, "commit")  # a new commit alone is no new software
 MACHINE = ("gpu_uuid", "host", "cpu_model")
-PHYSICAL = ("gpu_uuid", "cpu_model")  # without the host: a new container has a new name
-EVERY_CONFIG = "every config"  # in place of settings: a series `missing` is of a whole cell
+PHYSICAL = ("gpu_uuid", "cpu_model")  # without the host, because each container has a new host name
+EVERY_CONFIG = "every config"  # settings of a series `missing`, which is about a whole cell
 GPU_HOURS = """
 select sum(hours) as gpu_hours
 from (
@@ -71,14 +71,14 @@ class Night:
     date: date
     planned: int
     reached: int
-    """Number of planned trials whose block was reached before the time was up."""
+    """Number of planned trials that the night reached before its time ended."""
     recorded: int
     softwares: Mapping[str, str]
-    """For each env_hash, the software_hash of most of the night's trials."""
+    """The software_hash of most of the night's trials, by env_hash."""
     parts: Mapping[str, str]
-    """Values of each software, hardware and machine part. Commas separate different values."""
+    """Value of each part of the software, the hardware and the machine."""
     in_turns: bool = False
-    """Whether a block's processes took turns. Only nights of the same kind are compared."""
+    """Whether the processes of a block took turns."""
 
     @property
     def is_cut(self) -> bool:
@@ -86,23 +86,23 @@ class Night:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole plan is recorded. If so, a missing series has left the suite."""
+        """Whether all planned trials are recorded."""
         return self.recorded >= self.planned
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
     nights: tuple[Night, ...]
-    """Nights on any hardware, oldest first, tonight last."""
+    """Nights on any hardware, from the oldest to tonight."""
     series: tuple[Series, ...]
-    """The series of tonight's hardware."""
+    """Series on tonight's hardware."""
     is_pinned: bool = False
-    """Whether the first night is a pinned baseline; nights are then compared with the first month."""
+    """Whether nights are compared with the first month, because a user pinned the first night."""
     workloads: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """Hash of a user's own workload, by (sweep_id of the night, env_hash, cell_id)."""
+    """Hash of a user's workload, by (sweep_id, env_hash, cell_id)."""
     machines: tuple[Machine, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
-    """First line of the error of each cell's last failed trial tonight, by cell_id."""
+    """First line of an error of each cell that failed tonight, by cell_id."""
     gpu_hours: float | None = None
 
     @property
@@ -114,11 +114,11 @@ class History:
 
     @cached_property
     def longest(self) -> str:
-        """The env_hash of tonight that has the largest number of comparable nights."""
+        """The env_hash of tonight that has the most comparable nights."""
         return max(sorted(self.tonight.softwares), key=lambda env: len(self.comparable(env)))
 
     def workload_change(self, key: SeriesKey, at: int) -> tuple[str | None, str | None]:
-        """Return the workload's last known hash before night `at`, and its hash on that night."""
+        """Return the workload's last known hash before night `at`, and its hash on night `at`."""
         *earlier, now = [
             self.workloads.get((night.sweep_id, key.env_hash, key.cell_id))
             for night in self.comparable(key.env_hash)[: at + 1]
@@ -126,7 +126,7 @@ class History:
         return next((code for code in reversed(earlier) if code is not None), None), now
 
     def edited(self, key: SeriesKey, at: int) -> tuple[Change, ...]:
-        """Return the workload's change on night `at`, if both hashes are known and differ."""
+        """Return the change of the workload's code on night `at`, if there is one."""
         old, new = self.workload_change(key, at)
         if old is None or new is None or old == new:
             return ()
@@ -139,8 +139,7 @@ class History:
         return [*zip((night.softwares[key.env_hash] for night in here), known, strict=True)]
 
     def moved(self, series: Series, at: int) -> tuple[Change, ...]:
-        """Return what changed on night `at`: the software since the comparable night before, the
-        workload since its last known hash, and the machine since the series' last value."""
+        """Return the changes of software, workload and machine on night `at`."""
         if not at:
             return ()
         before, now = self.comparable(series.key.env_hash)[at - 1 : at + 1]
@@ -157,7 +156,7 @@ class History:
         )
 
     def changes(self) -> tuple[Change, ...]:
-        """Return what changed since the night before: hardware, software, machine, a user's own code."""
+        """Return changes of hardware, software, machine and user code since the previous night."""
         if len(self.nights) < 2:
             return ()
         cells = {(series.key.env_hash, series.key.cell_id): series for series in self.series}
@@ -182,7 +181,7 @@ class History:
         )
 
     def new_baseline(self) -> str | None:
-        """Return why tonight starts a new baseline; None if earlier nights count."""
+        """Return the reason if earlier nights exist but none is comparable with tonight."""
         *earlier, tonight = self.nights
         same = [night for night in earlier if night.softwares.keys() & tonight.softwares.keys()]
         if not earlier or any(night.in_turns == tonight.in_turns for night in same):
@@ -200,7 +199,7 @@ class History:
 def differences(
     before: Mapping[str, object], now: Mapping[str, object], names: Sequence[str]
 ) -> tuple[Change, ...]:
-    """Return the parts that differ. A part of MACHINE differs only if both values are known."""
+    """Return the parts whose values differ. Unknown parts of the machine are skipped."""
     return tuple(
         Change(part=name, before=str(before[name]), now=str(now[name]))
         for name in names
@@ -217,9 +216,9 @@ def read_history(
     first: date | None = None,
     skipped: Collection[str] = (),
 ) -> History | None:
-    """Read the nights of `launch` up to sweep_id `tonight`. Return None if `tonight` is not stored.
+    """Read the nights of `launch` up to the sweep_id `tonight`. Return None if it is not stored.
 
-    `first`: the pinned night, the first to read. `skipped`: models whose cells are left out.
+    `first` is the date of the first night to read. Cells of the models in `skipped` are left out.
     """
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
@@ -268,8 +267,7 @@ def date_of(sweep_id: str) -> date:
 def sign_rows(
     database: Database, contrasts: Sequence[Contrast], **nights_until: Value
 ) -> list[Row]:
-    """Return the rows of the metric `sign`, which says whether a contrast helps in a cell. A row's
-    `settings` are the contrast, then other settings that are not PyTorch's defaults."""
+    """Return the rows of the metric `sign`, which says whether a contrast helps or hurts."""
     rows = []
     for contrast in contrasts:
         for row in database.ask("night_signs", **nights_until, **contrast.values()).to_pylist():
@@ -307,7 +305,7 @@ def _series(
     nights: Sequence[Night],
     cells: Mapping[str, tuple[str, str]],
 ) -> Iterator[Series]:
-    """Yield the series of one env_hash; `cells` has the name and GPU of each cell_id."""
+    """Yield the series of one env_hash. `cells` has the name and GPU of each cell_id."""
     by_name: ByName = {}
     for row in rows:
         if row["env_hash"] == env_hash:
@@ -335,7 +333,7 @@ def _comparable(nights: Sequence[Night], env_hash: str) -> list[Night]:
 
 
 def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Drop cells no longer in the suite, and configs no longer in their cell."""
+    """Drop cells and configs that are no longer in the suite."""
     last_whole = max((night.sweep_id for night in nights if night.is_whole), default="")
     last: dict[str, str] = {}
     retired: set[tuple[str, str]] = set()
@@ -354,8 +352,7 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
     """Return each cell's rows of the metric `missing`.
 
-    An absent cell does not count as missing on a cut night, because the night may not have reached
-    the cell. It does not count on a whole night, because the suite no longer has the cell.
+    A cell is not missing if the night was cut, or if the suite no longer has the cell.
     """
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():

@@ -1,4 +1,4 @@
-"""The outcome of a night as one value, from which every report, exit code and message is made."""
+"""Types for the outcome of a night. Reports, messages and the exit code are made from it."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -14,7 +14,7 @@ EXIT_CODES: dict[NightState, int] = {"fine": 0, "learning": 0, "regression": 1, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Version:
-    """A change of software; `date` is the new software's first night."""
+    """A change of software. `date` is the first night of the new software."""
 
     date: date
     software_hash: str
@@ -25,39 +25,38 @@ class Version:
 class Finding:
     key: SeriesKey
     state: Literal["confirmed", "refuted", "waiting"]
-    """`waiting` if neither fresh trials nor nights decide yet."""
+    """`waiting` means that the finding is not decided yet."""
     direction: Direction
     before: float | str | None
-    """Typical value of the nights before, in the metric's unit."""
+    """Typical value of the earlier nights, in the metric's unit."""
     now: float | str | None
     ratio: float | None
-    """Ratio current / last good software of the fresh pairs, or `now` / `before` without pairs.
-    The 95% interval is from `ratio_low` to `ratio_high`."""
+    """New value divided by old value, from fresh pairs if there are any. The 95% interval is from
+    `ratio_low` to `ratio_high`."""
     ratio_low: float | None
     ratio_high: float | None
     blocks: int
-    """Number of judged fresh pairs or, for a Category, fresh trials. 0 if nights were judged."""
+    """Number of fresh pairs or fresh trials that were judged. 0 if nights were judged."""
     nights: int
-    """Number of earlier nights that the finding compares with."""
+    """Number of earlier nights in the comparison."""
     since: date
     cause: Cause
     moved: tuple[Change, ...]
-    """Parts that changed on the night of `since`, or that differ from last good software."""
+    """Changes that may explain the finding."""
     command: str
     """Command that measures the cell again."""
     shared: str | None = None
     """The series_id of the shared finding that is reported in place of this one."""
     wall_ratio: float | None = None
-    """For a device time, the ratio of wall times from the same pairs or nights. None if the loop is
-    not CPU-bound, or if the wall time has its own confirmed finding."""
+    """Ratio of wall times, if the finding is about the device time of a CPU-bound loop."""
     wall_ratio_low: float | None = None
     wall_ratio_high: float | None = None
     message: str | None = None
     """First line of a failed trial's error, if the finding is about failures."""
     kernels: Change | None = None
-    """The kernels before and after the change, if they differ."""
+    """Kernels before and after the change, if they differ."""
     is_news: bool = False
-    """Whether new software chose other kernels or computed other bits. News is never an alert."""
+    """Whether the finding reports other kernels or bits of new software, which is no alert."""
 
     @property
     def is_alert(self) -> bool:
@@ -72,19 +71,19 @@ class Machine:
     cpu_model: str | None
     trials: int
     matmul: float | None
-    """Speed of the calibration's matrix product, divided by the median of the nights before."""
+    """Speed of the calibration's matrix product, divided by its median on earlier nights."""
     copy: float | None
-    """Speed of the calibration's device-memory copy, divided by the median of the nights before."""
+    """Speed of the calibration's device-memory copy, divided by its median on earlier nights."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
-    """The nights that show a confirmed change; later nights are not compared with these."""
+    """Nights that show a confirmed change. Later nights are not compared with them."""
 
     key: SeriesKey
     since: date
     until: date | None
-    """The last night that shows the change; None while the change lasts."""
+    """Last night that shows the change. None while the change lasts."""
 
     def covers(self, night: date) -> bool:
         return self.since <= night <= (self.until or date.max)
@@ -92,14 +91,14 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Acceptance:
-    """A user's decision that a confirmed change is usual from now on."""
+    """A user's decision that a change is intended."""
 
     key: SeriesKey
     first: date
-    """The series' nights before this date do not count."""
+    """First night with which later nights of the series are compared."""
     reason: str
     told_on: date
-    """The night whose alert was accepted; changes that begin after that night are not accepted."""
+    """Night whose alert was accepted. Changes that begin later are not accepted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,37 +114,36 @@ class NightOutcome:
     recorded_trials: int = 0
     state: NightState
     reasons: tuple[str, ...]
-    """Why the state is `could_not_tell` or `learning`, and what to do; empty in other states."""
+    """Reasons for the state `could_not_tell` or `learning`. Empty in other states."""
     nights: int = 0
     """Number of comparable nights before tonight."""
     fine_series: int = 0
-    """Number of unchanged series that could have shown a change as small as the least effect."""
+    """Number of unchanged series that are precise enough to show the least effect."""
     insufficient_series: int = 0
-    """Number of series that could not be judged, as they have too few nights or no value tonight."""
+    """Number of series that have too few nights, or no value tonight."""
     findings: tuple[Finding, ...] = ()
     """Findings to report. Alerts come first."""
     changes: tuple[Change, ...] = ()
     new_baseline: str | None = None
-    """Why earlier nights do not count tonight; None if they count or if there are none."""
+    """Reason if earlier nights exist but none is comparable with tonight."""
     versions: tuple[Version, ...] = ()
     """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
-    """Nights that show a confirmed but not accepted change, old or new."""
+    """Nights with which later nights are not compared, because they show a confirmed change."""
     accepted: tuple[Acceptance, ...] = ()
     blunt_series: int = 0
-    """Number of unchanged series too noisy to show a change as small as the least effect."""
+    """Number of unchanged series that are too noisy to show the least effect."""
     members: tuple[Finding, ...] = ()
-    """Findings that are not in `findings`, where a shared finding replaces them."""
+    """Findings that a shared finding replaces in `findings`."""
     machines: tuple[Machine, ...] = ()
     host: str | None = None
-    """The host that the night was started on."""
+    """Host on which the night was started."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """The suite's models whose package cannot be imported, each with the reason."""
+    """Models whose package cannot be imported, with the reason."""
     kept_by: int | None = None
-    """Exit code of the error that prevented measuring; if None, `state` sets the code."""
+    """Exit code of an error that prevented measuring. If None, `state` determines the code."""
     gpu_hours: float | None = None
-    """GPU hours from the first to the last trial of each launch. The hours of fresh trials are
-    included. None without a GPU."""
+    """GPU hours of the night, with its fresh trials. None without a GPU."""
 
     @property
     def exit_code(self) -> int:

@@ -1,4 +1,4 @@
-"""Types for metrics, for series of a metric over many nights, and for judgements of series."""
+"""Types for metrics, for series of their values over many nights, and for judgements of series."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -20,31 +20,30 @@ Places: TypeAlias = NDArray[np.int64]
 State: TypeAlias = Literal["fine", "worse", "better", "different", "insufficient_data"]
 Settled: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 
-LARGEST = 1e100  # in place of infinity and NaN: an error of NaN counts as huge
+LARGEST = 1e100  # replaces infinity and NaN
 ID_CHARACTERS = 12
-LAUNCH_BOUND = 1.1  # wall time over device time, as in records
-# Fine nights in a row that end an alert: one night may be chance, or the fault may come and go.
-FINE_NIGHTS = 2
+LAUNCH_BOUND = 1.1  # a loop with more wall time per device time is CPU-bound
+FINE_NIGHTS = 2  # number of fine nights in a row that end an alert
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amount:
-    """A metric whose value each night is a number; more is worse. Nights are compared by ratio."""
+    """A metric whose values are numbers. Larger values are worse."""
 
     name: str
     meaning: str
     unit: Literal["ms", "bytes", "share"]
     min_effect: float
-    """The least effect: smallest relative change that counts, such as 0.03."""
+    """The least effect. This is the smallest relative change that is reported, such as 0.03."""
     least: float
-    """Smallest value that counts, in `unit`; smaller values are raised to this value."""
+    """Lower limit of the values, in `unit`. Smaller values are raised to it."""
 
     def logs(self, values: Sequence[float]) -> Array:
         finite = np.nan_to_num(values, nan=LARGEST, posinf=LARGEST)
         return np.asarray(np.log(np.maximum(finite, self.least)))
 
     def of_nights(self, values: Sequence[float | None], left_out: Collection[int] = ()) -> Array:
-        """Return the logarithm of each night's value; NaN for nights left out or without a value."""
+        """Return the logarithms of the values. Missing and left-out values are NaN."""
         logs = self.logs([0.0 if value is None else value for value in values])
         gaps = [value is None or place in left_out for place, value in enumerate(values)]
         return np.where(gaps, np.nan, logs)
@@ -52,32 +51,31 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Category:
-    """A metric whose value each night is a word, such as `ok`, not a number."""
+    """A metric whose values are words, such as `ok`."""
 
     name: str
     meaning: str
     good: str | None = None
-    """The best value, such as `ok`; None if no value is better than the others."""
+    """Best value, such as `ok`. None if no value is better than the others."""
     no_answer: str | None = None
-    """The value of an undecided night; nights with this value are skipped."""
+    """Value of an undecided night. Nights with this value are skipped."""
     at_once: bool = False
-    """Whether one night can show a change; if not, two of the last three nights must."""
+    """Whether one night can show a change. Otherwise it takes two of the last three nights."""
     is_drawn: bool = False
-    """Whether the value depends on chance. If new values keep coming, no value is a change."""
+    """Whether the value depends on chance, for example on a search for kernels."""
     is_strict: bool = False
-    """Whether a change counts only if all earlier nights have the value `good`. One fresh trial
-    with a different value then confirms the change."""
+    """Whether changes are reported only if all earlier nights have the value `good`."""
     is_news: bool = False
-    """Whether a changed value on new software's first night is reported once, without an alert."""
+    """Whether a change on the first night of new software is reported without an alert."""
     only_as_news: bool = False
-    """Whether a changed value counts only on the first night of new software."""
+    """Whether a change is reported only on the first night of new software."""
 
 
 STEADY_WALL = Amount(
     name="steady_wall",
     meaning="wall time of an iteration",
     unit="ms",
-    min_effect=MIN_EFFECT,  # as in every verdict: less does not survive a change of driver
+    min_effect=MIN_EFFECT,  # as in every verdict
     least=1e-3,
 )
 STEADY_DEVICE = replace(STEADY_WALL, name="steady_device", meaning="device time of an iteration")
@@ -85,7 +83,7 @@ COLD_EMPTY = Amount(
     name="cold_empty",
     meaning="first calls, compute cache empty",
     unit="ms",
-    min_effect=0.1,  # paid once a process or a machine, and processes of one night differ by 4 to 10%
+    min_effect=0.1,  # processes of one night differ by 4 to 10%
     least=1.0,
 )
 COLD_WARM = replace(COLD_EMPTY, name="cold_warm", meaning="first calls, compute cache warm")
@@ -100,7 +98,7 @@ ERROR = Amount(
     name="error",
     meaning="relative error against float64",
     unit="share",
-    min_effect=0.5,  # less: another order of summation; another precision: tenfold or more
+    min_effect=0.5,  # another order of summation changes the error by less
     least=1e-8,
 )
 LAYOUT = Category(
@@ -121,13 +119,13 @@ METRIC_OF: dict[str, Metric] = {
     metric.name: metric
     for metric in (*AMOUNTS, LAYOUT, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
-"""Metrics by name. A night's JSON may also name SHARED, and metrics of other versions."""
+"""Metrics by name."""
 OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # metrics of a contrast or a cell, not of a config
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesKey:
-    """Identifies a series: a metric of a cell and config, on one kind of hardware."""
+    """Key of a series. A series is a metric of a cell and config on one kind of hardware."""
 
     metric: str
     """Name of a Metric, or SHARED."""
@@ -135,13 +133,13 @@ class SeriesKey:
     gpu: str
     cell_id: str
     cell: str
-    """The cell in words: workload, problem, direction, shape, regime, state, precision, layout."""
+    """Full name of the cell."""
     settings: str
-    """The config in words; a contrast if `metric` is `sign`, `every config` if it is `missing`."""
+    """Name of the config. It is a contrast for the metric `sign`."""
 
     @property
     def series_id(self) -> str:
-        """An id that stays the same if the name of the cell changes."""
+        """Id of the series. It does not depend on the name of the cell."""
         parts = (self.metric, self.env_hash, self.cell_id, self.settings)
         return sha256("\n".join(parts).encode()).hexdigest()[:ID_CHARACTERS]
 
@@ -152,7 +150,7 @@ class SeriesKey:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     part: str
-    """Column of the record, such as torch, or `workload` if a user's own code changed."""
+    """Column of the records, such as `torch`, or `workload` for a user's code."""
     before: str
     now: str
 
@@ -161,10 +159,10 @@ class Change:
 class NightPoint:
     date: date
     value: float | str | None
-    """A number in the metric's unit, or a word for a Category. None if not measured."""
+    """Number in the metric's unit, or word of a Category. None if it was not measured."""
     software_hash: str
     gpu_uuid: str | None = None
-    """The GPU on which most of the point's processes ran."""
+    """GPU on which most of the night's processes ran."""
     host: str | None = None
     cpu_model: str | None = None
 
@@ -173,13 +171,13 @@ class NightPoint:
 class Series:
     key: SeriesKey
     points: tuple[NightPoint, ...]
-    """One point for each comparable night on the series' env_hash, oldest first."""
+    """One point for each comparable night, oldest first."""
     is_judged: bool = True
-    """Whether tonight has a value, and enough nights before to compare it with."""
+    """Whether tonight has a value, and enough earlier nights have one."""
     smallest_step: float | None = None
-    """Least relative change that two weeks of nights confirm half the time; None for a Category."""
+    """Smallest relative change that 14 nights confirm in half of all cases. None for a Category."""
     could_show: bool = True
-    """Whether a change as small as the least effect would show or, for a Category, any change."""
+    """Whether the nights are precise enough to show a change."""
 
     @property
     def numbers(self) -> list[float | None]:
@@ -195,39 +193,37 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """Result of screening one series. Values are in the metric's unit; None if data are too few."""
+    """Result of screening one series. Its values are in the unit of the metric."""
 
     state: State
     nights: int
-    """Number of nights compared with tonight. If these are too few, the number with a value."""
+    """Number of nights that the screening used."""
     before: float | str | None = None
-    """Median of the nights compared with tonight. For a Category, the most frequent value of
-    these nights or, if the Screening is news, the previous value."""
+    """Median of the earlier nights. For a Category, this is usually the most frequent value."""
     now: float | str | None = None
-    """Median of the changed nights or, if nothing changed, of the last three nights. For a
-    Category, tonight's value."""
+    """Median of the latest nights. For a Category, this is tonight's value."""
     ratio: float | None = None
     first_bad_night_index: int | None = None
     is_mended: bool = False
-    """Whether the last FINE_NIGHTS nights are all usual or better."""
+    """Whether the last FINE_NIGHTS nights were usual or better."""
     could_show: bool = True
-    """For a Category, whether a different value is a change; False if new values keep coming."""
+    """Whether a different value of a Category would be a change."""
     is_news: bool = False
-    """Whether a metric with `is_news` has a new value on the first night of new software."""
+    """Whether tonight's value is news, see `Category.is_news`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
     state: Settled
     ratio: float | None = None
-    """Ratio of values: current / last good software, or now / before. A ratio over 1 is worse."""
+    """New value divided by old value. A ratio over 1 is worse."""
     low: float | None = None
-    """Lower end of the ratio's 95% interval; None if too few pairs or nights were judged."""
+    """Lower end of the ratio's 95% interval. None if there are too few data."""
     high: float | None = None
     blocks: int = 0
-    """Number of judged fresh pairs, fresh trials, or nights since the change."""
+    """Number of fresh pairs, fresh trials or nights that were judged."""
     more_blocks: int = 0
-    """Number of further pairs to measure before the next look; 0 if there is no next look."""
+    """Number of pairs to measure before the next interim analysis, or 0 if there is none."""
 
 
 def typical(numbers: Sequence[float | None]) -> float | None:
@@ -240,8 +236,8 @@ def nights_in(logs: Array) -> Places:
 
 
 def medians(logs: Array) -> Array:
-    """Return medians along the last axis, ignoring NaN; NaN where there are no numbers."""
-    ordered = np.sort(logs, axis=-1)  # NaN last
+    """Return the medians along the last axis, and ignore NaN."""
+    ordered = np.sort(logs, axis=-1)  # NaN sorts last
     nights = nights_in(logs)[..., None]
     low, high = np.maximum(nights - 1, 0) // 2, np.minimum(nights // 2, logs.shape[-1] - 1)
     middle = [np.take_along_axis(ordered, place, axis=-1)[..., 0] for place in (low, high)]
@@ -249,18 +245,18 @@ def medians(logs: Array) -> Array:
 
 
 def last_measured(logs: Array, length: int) -> Array:
-    """Keep the last `length` numbers of each row, and replace all earlier ones by NaN."""
+    """Keep the last `length` numbers of each row, and replace earlier numbers by NaN."""
     from_the_end = np.cumsum(~np.isnan(logs[..., ::-1]), axis=-1)[..., ::-1]
     return np.where(from_the_end <= length, logs, np.nan)
 
 
 def first_measured(logs: Array, length: int) -> Array:
-    """Keep the first `length` numbers of each row, and replace all later ones by NaN."""
+    """Keep the first `length` numbers of each row, and replace later numbers by NaN."""
     return last_measured(logs[..., ::-1], length)[..., ::-1]
 
 
 def t_above(t: float, df: int) -> float:
-    """Return the probability that Student's t is above `t` (Abramowitz and Stegun, 26.7.3, 26.7.4)."""
+    """Return the chance that Student's t exceeds `t` (Abramowitz and Stegun, 26.7.3, 26.7.4)."""
     theta = atan(t / sqrt(df))
     square = cos(theta) ** 2
     bracket = 1.0
@@ -277,7 +273,7 @@ def t_above(t: float, df: int) -> float:
 
 @cache
 def t_quantile(above: float, df: int) -> float:
-    """Return the value that Student's t exceeds with probability `above`, which is at most 0.5."""
+    """Return the value that Student's t exceeds with probability `above` (at most 0.5)."""
     low, high = 0.0, 1.0
     while t_above(high, df) > above:
         high *= 2

@@ -1,4 +1,4 @@
-"""Judges a night's candidates by fresh trials or by nights, and builds the night's outcome."""
+"""Decides which changes of a night are confirmed, and builds the night's outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ from cudnn_sweep.analysis.nights.series import (
     typical,
 )
 
-JUDGED_SHARE = 0.9  # of the series: if fewer are judged, a night without alerts is not fine
+JUDGED_SHARE = 0.9  # least share of series that are judged on a fine night
 RARE = (SIGN.name, BITS.name, REPEATS.name, LAYOUT.name)  # metrics that a night may lack
 NO_WALL: dict[str, Any] = dict.fromkeys(("wall_ratio", "wall_ratio_low", "wall_ratio_high"))
 
@@ -45,7 +45,7 @@ def compare_night(
     """Compare a measured night with earlier nights. Return its outcome and series.
 
     `measure` runs fresh trials of new candidates. `read` returns the history with these trials.
-    `again` takes a cell_id, or None for all cells, and returns the command that measures again.
+    `again` returns the command that measures a cell again, or all cells if its argument is None.
     """
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
@@ -112,8 +112,8 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return the findings. `suspected` was screened before the fresh trials, `screened` after the
-    fresh trials. `again` returns the command that measures a cell_id again."""
+    """Return a night's findings. `suspected` has the candidates before the fresh trials, and
+    `screened` has the candidates after them."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -136,8 +136,7 @@ def settle_all(
 
 
 def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Drop `is_news` findings about a cell's kernels if another finding already shows the kernels.
-    Drop `is_news` findings about a cell's bits if the cell's kernels changed."""
+    """Drop news about kernels or bits if another finding already shows the change of kernels."""
     beside = {finding.key.of(ENGINE) for finding in findings if finding.kernels is not None}
     chosen = beside | {finding.key for finding in findings if finding.key.metric == ENGINE.name}
     kernels = {ENGINE.name: beside, BITS.name: chosen}
@@ -149,8 +148,7 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return how the kernels changed on a finding's first night. Return None if they did not
-    change, if the finding is not confirmed, or if it is about kernels or bits."""
+    """Return the change of kernels that came with a confirmed finding, if there is one."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":
@@ -183,7 +181,7 @@ def settle(
     if fresh is not None and fresh.confirmation.state == "refuted":
         if fresh.of_two is None:
             judged = fresh.confirmation
-        elif candidate.since == len(candidate.series.points) - 1:  # it may be an odd night
+        elif candidate.since == len(candidate.series.points) - 1:  # this night may be an outlier
             judged = replace(judged, state="undecided")
     if candidate.alert is not None and judged.state != "confirmed":
         return replace(candidate.alert, key=candidate.key)
@@ -191,14 +189,14 @@ def settle(
 
 
 def _by_nights(candidate: Candidate, is_pinned: bool) -> Confirmation:
-    """Judge an Amount by its nights. A Category stays undecided, as it needs fresh trials."""
+    """Judge a candidate by its nights. A Category stays undecided without fresh trials."""
     metric, since = METRIC_OF[candidate.key.metric], candidate.since
     if not isinstance(metric, Amount):
         return Confirmation(state="undecided")
     numbers = candidate.series.numbers
     before = [n for place, n in enumerate(numbers[:since]) if place not in candidate.left_out]
     level = typical(before)  # None if the baseline was pinned after these nights
-    if candidate.direction == "better" and level is not None:  # mirror a gain into a loss
+    if candidate.direction == "better" and level is not None:  # turn the gain into an equal loss
         numbers = [number and level * level / number for number in numbers]
     return confirm_by_nights(numbers, since, metric, candidate.left_out, is_pinned=is_pinned)
 
@@ -233,8 +231,7 @@ def _finding(
 def _amounts(
     candidate: Candidate, judged: Confirmation, *, is_of_pairs: bool = False
 ) -> dict[str, Any]:
-    """Return a finding's values before and now, and a ratio with its interval. The ratio is of the
-    fresh pairs if `is_of_pairs`, else now / before."""
+    """Return a finding's old and new values, and their ratio with its interval."""
     before, now = candidate.screening.before, candidate.screening.now
     ratio, low, high = judged.ratio, judged.low, judged.high
     if candidate.direction == "better" and ratio and low and high:
@@ -249,8 +246,7 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return a finding's cause and the changes on its first night. If pairs of old and new software
-    confirm the finding, return the changes between old and new software."""
+    """Return a finding's cause, and the changes that may explain the finding."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved
@@ -258,7 +254,7 @@ def _cause(
     if fresh is not None and fresh.of_two is not None:
         if fresh.confirmation.state == "confirmed":
             return "software", fresh.of_two
-        pairs = fresh.confirmation  # words have no interval
+        pairs = fresh.confirmation  # a Category has no interval
         if pairs.state != "refuted" or (pairs.low is not None and pairs.low > 1):
             return "unknown", moved  # software may be part of the cause
         moved = tuple(change for change in moved if change.part in (WORKLOAD, *MACHINE))
@@ -274,7 +270,7 @@ def _cause(
 def _walls(
     candidate: Candidate, judged: Confirmation, fresh: Remeasured | None, history: History
 ) -> dict[str, Any]:
-    """Return wall-ratio fields for a finding about a CPU-bound loop's device time, or else {}."""
+    """Return the `wall_ratio` fields of a finding. They are empty if the loop is not CPU-bound."""
     device, key = candidate.series, candidate.key.of(STEADY_WALL)
     wall = next((entry for entry in history.series if entry.key == key), None)
     if device.key.metric != STEADY_DEVICE.name or wall is None or judged.ratio is None:

@@ -1,4 +1,4 @@
-"""The shortest unique names for a report's cells and verdicts."""
+"""Makes short unique names for the cells and verdicts of a report."""
 
 import math
 from collections import Counter
@@ -29,11 +29,10 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, with names of the cell. `label` ends with `place`, which is GPU
-    and versions. `line` is `label` without `place`, and `grid_label` is `line` without precision
-    and layout. `row_label` is `label` without the regime, `family` is `label` without the input
-    shape, and `size_label` is `label` without the batch. `family` and `size_label` are None unless
-    cells differ in input shape alone."""
+    """A row of questions/cells.sql, with several names of the cell.
+
+    `label` is the full name and ends with `place`, which is GPU and versions. The shorter names
+    leave out some parts, so that charts can group similar cells."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -69,7 +68,7 @@ def named(table: pa.Table) -> list[ReportCell]:
 
 
 def shared(cells: Sequence[ReportCell]) -> list[str]:
-    """Return values that all cells share, such as the GPU. Names of cells omit these values."""
+    """Return the values that all cells have in common, for example the GPU."""
     columns = [{vars(cell)[name] for cell in cells} for name in (*ENVIRONMENT, *SHARED)]
     return [value for values in columns if len(values) == 1 and (value := values.pop()) is not None]
 
@@ -77,10 +76,9 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
-    """Return two labels for each verdict: one with GPU and versions, one without. A label has the
-    cell's name and the `other_settings` in which verdicts differ. In a race, `other_settings` names
-    the other config; the best config is added if several verdicts have the same other config. If
-    processes took turns for only some of the verdicts, each label says whether they did."""
+    """Return two labels for each verdict, one with GPU and versions and one without.
+
+    A label contains the name of the cell and everything else in which verdicts differ."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]
@@ -100,7 +98,7 @@ def verdict_labels(
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """Return the parts of names that differ between cells. Omit sizes if each workload has one."""
+    """Return the parts of names that are needed to tell cells apart."""
     shapes = {(names["what"], names["input_shape"]) for names in words}
     is_sized = len(shapes) > len({what for what, _ in shapes})
     return [
@@ -111,8 +109,7 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the columns that tell environments apart. Omit a column if earlier columns determine
-    its value. Omit `code` unless one cell ran with several versions of its code."""
+    """Return the columns that are needed to tell environments apart."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

@@ -1,4 +1,4 @@
-"""What a report shows, from one snapshot of a store."""
+"""Collects the data of a report from a database."""
 
 import math
 from collections import Counter, defaultdict
@@ -16,10 +16,10 @@ from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeShare, Verdict
 
-DIGITS = 6  # of a number in the file: more than any measurement has
-MOST_JOBS = 3000  # cells of a contrast whose jobs are computed: thrice as many take 20 s of CPU
-MOST_TRIALS = 4000  # in the file, 1 MB; for further cells the page shows a query that lists trials
-OWN = ("cells", "jobs", "kernels", "trials")  # questions in the folder beside
+DIGITS = 6  # significant digits of numbers in a report
+MOST_JOBS = 3000  # largest number of cells of a contrast for which jobs are computed
+MOST_TRIALS = 4000  # largest number of trials in a report, about 1 MB
+OWN = ("cells", "jobs", "kernels", "trials")  # questions in the folder `questions`
 ASKED = (
     Verdict.question,
     BreakEven.question,
@@ -35,20 +35,20 @@ class JudgedCell:
     verdict: Verdict
     cell: ReportCell
     label: str
-    """Name that is unique among the verdicts of the contrast."""
+    """Unique name of the verdict within the contrast."""
     line: str
-    """`label` without GPU and versions. Cells that differ only in these share a line of a chart."""
+    """Name without GPU and versions. A chart shows all cells with the same `line` together."""
     paybacks: Mapping[str, BreakEven]
-    """Break-even points by state of the compute cache: `empty` or `warm`. A/A pairs have none."""
+    """Break-even points by the state of the compute cache, which is `empty` or `warm`."""
     jobs: Sequence[Mapping[str, Any]] = ()
-    """Rows of questions/jobs.sql, one for each start. Empty for A/A pairs and large contrasts."""
+    """Rows of questions/jobs.sql. Empty for A/A pairs and large contrasts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
     contrast: Contrast
     cells: Sequence[JudgedCell]
-    """Judged cells, the largest gain first."""
+    """Cells of the contrast, the largest gain first."""
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -58,7 +58,7 @@ class Compared:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
     locations: Sequence[str]
-    """Locations as the user typed them. The commands in the report repeat them."""
+    """Locations as the user typed them, for the commands in the report."""
     min_effect: float
     torn_files: tuple[str, ...]
     cells: Sequence[ReportCell]
@@ -70,11 +70,11 @@ class Content:
     kernels: pa.Table
     """Convolution kernels of the cells in `trials`."""
     trials: pa.Table
-    """All trials of the cells with the largest effects, MOST_TRIALS at most."""
+    """Trials of the cells with the largest effects, at most MOST_TRIALS."""
 
 
 def asked() -> str:
-    """Return the SQL of all questions that a report asks."""
+    """Return the SQL of all questions that a report needs."""
     own = (text_of(f"questions/{name}.sql") for name in OWN)
     return "\n".join([PAIRS, *own, *(load_query(name).sql for name in ASKED)])
 
@@ -100,7 +100,7 @@ def gather(
         environments=database.ask("environment"),
         kernels=_own(database, "kernels", cell_ids=shown),
         trials=_own(database, "trials", cell_ids=shown),
-        torn_files=database.torn_files,  # with those that the questions above found
+        torn_files=database.torn_files,  # last, because queries may find damaged files
     )
 
 
@@ -119,7 +119,7 @@ def _compared(
         if not contrast.is_twins and len(verdicts) <= MOST_JOBS:
             for job in _own(database, "jobs", **values).to_pylist():
                 jobs[OfContrast(**job).identity].append(job)
-    # a gate's pairs have no workload_hash, as its sides differ in it
+    # pairs of a gate have no workload_hash, because its two sides differ in it
     by_key = {(*cell.key[:3], each): cell for cell in cells for each in (cell.key[3], None)}
     labels = verdict_labels(verdicts, by_key) if verdicts else []
     return Compared(
@@ -150,13 +150,12 @@ def _shown(cells: Sequence[ReportCell], compared: Sequence[Compared]) -> list[st
 
 
 def effect(ratio: float | None) -> float:
-    """Return the ratio or its inverse, whichever is larger; 0 if unknown."""
+    """Return the larger of the ratio and its inverse, or 0 if the ratio is unknown."""
     return rounded(max(ratio, 1 / ratio)) or 0.0 if ratio else 0.0
 
 
 def rounded(value: float | None) -> float | None:
-    """Return `value` with DIGITS digits, or None if it is not finite. Further digits depend on the
-    order in which threads add numbers, and would change the order of equal rows."""
+    """Round to DIGITS significant digits. Return None if the value is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 

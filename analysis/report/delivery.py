@@ -1,8 +1,7 @@
-"""A report as HTML, JSON or Markdown. The HTML page is one file that needs no network. Markdown has
-the texts and tables, for terminals and pull requests.
-Users choose the names, so no name may become markup. All data of the page are in one block of
-escaped JSON. The page's own script shows the data as text. A content security policy has the hashes
-of the only two scripts that may run: the page's own and the chart libraries."""
+"""Writes a report as HTML, JSON or Markdown. The HTML page is one file that needs no network.
+
+Users choose names in the data, so names must not become markup or code. The page has its data in
+one block of escaped JSON, and its content security policy allows only its own two scripts."""
 
 import base64
 import hashlib
@@ -31,15 +30,15 @@ from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Row, Scalar, Sheet
 
 MISSING_EXTRA = (
-    "vl_convert is missing: charts need packages that are not installed; install them by "
+    "charts need the package vl_convert, which is not installed; run "
     "pip install 'cudnn-sweep[report]', or use --format markdown or json"
 )
-NOT_SHOWN = "paybacks"  # a table in JSON alone
-LARGE = ("cells", "verdicts")  # most of a page of 100,000 trials
+NOT_SHOWN = "paybacks"  # a table that only the JSON report contains
+LARGE = ("cells", "verdicts")  # large tables, of which the page gets only the columns that it uses
 SCRIPTS = ("pieces.js", "effects.js", "jobs.js", "report.js")
 FIRST_SENTENCES = 3  # sentences above the table
-EMBED = "window.vegaEmbed = vegaEmbed;"  # the part of the bundle for pieces.js
-# Characters of JSON that may end a block of HTML or a line of a script.
+EMBED = "window.vegaEmbed = vegaEmbed;"  # the function that pieces.js calls
+# Characters of JSON that could end a block of HTML or a line of a script.
 ENDING = re.compile("[<>&\u2028\u2029]")
 
 
@@ -69,7 +68,7 @@ def as_html(payload: Payload) -> str:
 
 
 def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
-    """Return each column's distinct values, and for each row an index into these values."""
+    """Return the distinct values of each column, and for each row an index into them."""
     packed = [_each_once(sheet.column(name)) for name in columns]
     values, places = zip(*packed, strict=True) if packed else ((), ())
     rows = len(sheet.answered)
@@ -77,8 +76,8 @@ def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return the distinct values, and for each row the index of its value (None if all values are
-    equal). If most values differ, return all values and None."""
+    """Return the distinct values, and for each row an index into them. If most values differ,
+    return all values and no index."""
     distinct = dict.fromkeys(values)
     if 2 * len(distinct) > len(values):
         return values, None
@@ -87,7 +86,7 @@ def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | 
 
 
 def _shortened(job: Row) -> Row:
-    """Return the job. If a config's times lie on a line, keep only its first and last time."""
+    """Shorten a job. If times are on a straight line, keep only the first and the last."""
     steps = [*map(float, job["steps"].split())]
     ends = {}
     for name in ("baseline_s", "candidate_s"):
@@ -109,7 +108,7 @@ def as_json(payload: Payload) -> str:
 
 
 def escaped_json(data: object) -> str:
-    """Return compact JSON that cannot end the script block around it."""
+    """Return JSON that is safe in a script block of HTML."""
     text = _dumped(data, separators=(",", ":"))
     return ENDING.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
 
@@ -119,7 +118,7 @@ def _dumped(data: object, **looks: Any) -> str:
 
 
 def _fields(value: Any) -> dict[str, object]:
-    """Return a dataclass's fields; `asdict` would copy all numbers of all tables."""
+    """Return the fields of a dataclass without copying their values."""
     if isinstance(value, Sheet):
         return {"columns": value.columns, "rows": value.rows}
     return {field.name: getattr(value, field.name) for field in fields(value)}
@@ -132,13 +131,12 @@ def _libraries() -> str:
     except ModuleNotFoundError as error:
         raise ReportError(MISSING_EXTRA) from error
     packed = f"{version('vl-convert-python')} {EMBED}"
-    # bundling takes 3.5 s of CPU, whatever the report's size
+    # bundling takes 3.5 s, so its result is cached
     return kept("charts.js", packed, lambda: vl_convert.javascript_bundle(EMBED))
 
 
 def _policy(*scripts: str) -> str:
-    """Return the content security policy. It has 'unsafe-inline' for styles because Vega sets style
-    attributes. It needs no eval because pieces.js makes Vega interpret the charts' expressions."""
+    """Return a content security policy that allows these scripts, and the styles that Vega sets."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"

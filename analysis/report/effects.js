@@ -1,14 +1,14 @@
-// The first chart: a line for each cell, with an interval for each GPU and version that measured it.
+// Draws the first chart, which has a line for each cell.
 
-const MOST_OPEN = 40; // with more lines, those of a workload are folded
-const ENDS = 15; // of more groups than MOST_OPEN, so many of each end are shown
+const MOST_OPEN = 40; // with more lines, the lines of a workload are folded
+const ENDS = 15; // number of groups shown at each end if there are too many
 const TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500];
-const TICK_SHARE = 7; // percent of the axis from tick to tick, at least; twice that on a phone
-const MOST_MARKS = 6; // of one line: more versions of a cell have a line each
+const TICK_SHARE = 7; // least distance between ticks, in percent of the axis
+const MOST_MARKS = 6; // largest number of marks on one line
 const LINE_PX = 18;
 const PANELS = [
-  ["closed", "At finitely many sizes"],
-  ["open", "At sizes that never end (open loops)"],
+  ["closed", "Limited number of sizes"],
+  ["open", "Always new sizes (open loops)"],
 ];
 
 function svg(name, attributes = {}, ...children) {
@@ -18,7 +18,7 @@ function svg(name, attributes = {}, ...children) {
   return made;
 }
 
-// Percent of the width at which a ratio lies: linear within the minimum effect, logarithmic beyond.
+// Returns the position of a ratio, in percent of the width. The scale is linear near 1.
 function scaleOf(rows) {
   const unit = Math.log1p(Math.max(report.min_effect, 0.01));
   const bent = (ratio) => Math.asinh(Math.log(ratio) / unit);
@@ -79,13 +79,13 @@ function drawnLine(rows, scale) {
 
 const placeOf = (row) => row.place.replace("NVIDIA ", "");
 
-// Whether one mark's interval ends before that of another begins.
+// Returns whether two intervals of a line do not overlap.
 function differs(rows) {
   const known = rows.filter((row) => !isMissing(row.ratio_low));
   return Math.max(...known.map((row) => row.ratio_low)) > Math.min(...known.map((row) => row.ratio_high));
 }
 
-// How many cells differ between GPUs and versions, which are named.
+// Counts the cells that differ between GPUs or versions.
 function comparison(lines) {
   const several = lines.filter((line) => new Set(line.map(placeOf)).size > 1);
   const places = [...new Set(several.flat().map(placeOf))].sort(compare);
@@ -93,7 +93,7 @@ function comparison(lines) {
   return several.length ? [element("p", { class: "comparison" }, text)] : [];
 }
 
-// One line in which each cell of the group is a stroke; opened, it has a line for each cell.
+// Draws a group as one line with a stroke for each cell. When opened, it shows a line for each cell.
 function drawnGroup(lines, scale) {
   const rows = lines.flat();
   const strokes = new Map(rows.filter((row) => row.ratio > 0).map((row) => [share(scale(row.ratio)) + row.verdict, row]));
@@ -121,7 +121,7 @@ function drawnPanel(title, rows) {
   const drawn = (some) => some.map((group) => (group.length > 1 ? drawnGroup(group, scale) : drawnLine(group[0], scale)));
   if (groups.length <= MOST_OPEN) return panel.append(...drawn(groups)), panel;
   const others = groups.slice(ENDS, -ENDS);
-  const button = buttonOf("", `Show the ${shownNumber(others.length)} between these`, () => button.replaceWith(...drawn(others)));
+  const button = buttonOf("", `Show the other ${shownNumber(others.length)} lines`, () => button.replaceWith(...drawn(others)));
   panel.append(...drawn(groups.slice(0, ENDS)), button, ...drawn(groups.slice(-ENDS)));
   return panel;
 }

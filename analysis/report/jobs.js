@@ -1,18 +1,18 @@
-// What to set in a job of so many steps: times and advice of whole jobs, from answers at 1, 2, 5, 10, ... x 100 steps.
+// Shows times and advice for a job of any length. The data has times at 100, 200, 500, ... steps.
 
 const STARTS = { container: "in a new container", warm: "on a warm machine" };
-const MOST_OPENED = 12; // cells; of more, those of each advice are folded
-const NO_DIFFERENCE = 0.02; // of the job's time, as `sweep query advice` has it
+const MOST_OPENED = 12; // with more cells, the table is folded
+const NO_DIFFERENCE = 0.02; // share of the job's time, as in `sweep query advice`
 const SHORT_NAME = /^(\w+): (.{1,20}) → (.{1,20})$/;
-const USUAL = "benchmark=false"; // PyTorch's own config, as a race names it
-const brief = (config) => config.replace(/benchmark=false (?!beside)/g, ""); // what else a config sets
+const USUAL = "benchmark=false"; // name of PyTorch's default config in a race
+const brief = (config) => config.replace(/benchmark=false (?!beside)/g, ""); // leaves out benchmark=false
 const job = { steps: 20000, start: "container", cell: null };
 tables.curve = [];
 
 const numbers = (text) => (text ?? "").split(" ").map((each) => (each === "" || each === "nan" ? null : Number(each)));
 const between = (one, other, share) => (isMissing(one) || isMissing(other) ? null : one + (other - one) * share);
 
-// Times on a line are given as its two ends.
+// If only the first and the last time are given, the others are on a line between them.
 const timesOf = (steps, times) => (times.length === steps.length ? times : steps.map((each) => between(...times, (each - steps[0]) / (steps.at(-1) - steps[0]))));
 
 for (const row of tables.jobs) {
@@ -23,8 +23,7 @@ for (const row of tables.jobs) {
 }
 if (tables.jobs.length && !tables.jobs.some((row) => row.start === job.start)) job.start = "warm";
 
-// Between two computed numbers of steps, times are interpolated linearly, and intervals' relative widths by log steps.
-// If the two differ in advice, the interval decides.
+// Interpolates times and intervals. If the advice before and after differs, the interval decides.
 function jobAt(row, steps) {
   const grid = row.steps;
   const after = Math.min(Math.max(1, grid.findIndex((each) => each >= steps)), grid.length - 1);
@@ -72,11 +71,11 @@ function jobTable(rows) {
   const [from, to] = field ? named.map((value) => `${field} ${value}`) : ["the baseline", "the candidate"];
   const titles = { advice: field ?? "advice", baseline_time: `job with ${from}`, candidate_time: `with ${to}`, saves: `${to} saves`, job_ratio: "ratio", interval: "95% interval" };
   const columns = ["label", ...Object.entries(titles).map(([field, title]) => ({ field, title }))];
-  const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name for its curve`;
+  const caption = `${shownNumber(job.steps)} steps, ${STARTS[job.start]}; select a name to see its curve`;
   return tableOf({ caption, columns, rows: shown, firstCell: curveButton });
 }
 
-// Tabulate each cell with its fastest config, and with every config whose difference from it is undecided or none.
+// Shows the fastest config of each cell, with other configs that may be as fast.
 function raceTable(rows) {
   const shown = grouped(rows, (row) => row.cell).map((ofCell) => {
     const runs = ofCell.filter(({ advice }) => !["fails", "does not fit"].includes(advice));
@@ -103,8 +102,8 @@ function showJobs() {
   const rows = tables.jobs.filter((row) => row.start === job.start && isShown(row.verdict)).map((row) => jobAt(row, job.steps));
   const unknown = verdicts.length - rows.length;
   const isAsked = tables.jobs.some((row) => row.verdict.contrast === chosen.contrast);
-  const lacking = isAsked ? `${shownNumber(unknown)} without an answer for this start. ` : "This file has no answers for this contrast. ";
-  fill("job-query", unknown ? lacking : "", isAsked ? "Exact, with reasons: " : "To compute them: ", query);
+  const lacking = isAsked ? `${shownNumber(unknown)} cells have no answer for this start. ` : "This file has no answers for this contrast. ";
+  fill("job-query", unknown ? lacking : "", isAsked ? "This command shows exact times and reasons: " : "This command computes them: ", query);
   if (!rows.length) return fill("job-answer"), fill("job-list"), (tables.curve = []);
   const tiles = grouped(rows, (row) => row.advice).sort((one, other) => other.length - one.length);
   const list = tiles.map((some) => element("li", { class: `tile advice-${some[0].advice.replace(" ", "-")}` }, element("strong", {}, shownNumber(some.length)), ` ${some[0].advice}`));
@@ -118,7 +117,7 @@ function showJobs() {
 
 const largest = (rows) => rows.reduce((one, other) => (Math.abs(Math.log(other.job_ratio)) > Math.abs(Math.log(one.job_ratio)) && other.loop_kind === "closed" ? other : one));
 
-// Curves of every config measured in the cell, each against its contrast's baseline; a race has its own configs alone.
+// Makes curves of the configs that were measured in a cell. A race shows only its own configs.
 function setCurve(cell) {
   job.cell = cell;
   const isRace = (contrast) => report.contrasts[contrast].name.startsWith("race:");
@@ -134,13 +133,13 @@ function setCurve(cell) {
       ...jobAt(row, steps),
       config,
       key: row.answer,
-      contrast: chosen.contrast, // all of them are shown
+      contrast: chosen.contrast, // so that every curve is shown
       ...(place ? {} : crossing),
       ...{ baseline_time: shownTime(row.baseline_s[place]), candidate_time: shownTime(row.candidate_s[place]) },
     }));
   });
 
-  // far enough for the long jobs; the cost of a start fills any chart
+  // fits the axis to long jobs, because short jobs can differ very much
   const reach = Math.max(...tables.curve.filter(({ steps }) => steps >= job.steps).map((row) => Math.abs(Math.log(row.job_ratio))));
   job.reach = Math.exp(Math.min(Math.log(4), Math.max(Math.log(1.1), 1.5 * reach)));
   byId("heading-jobs").textContent = `A job's time against its steps: ${cells[cell].label}`;

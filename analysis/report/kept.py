@@ -1,4 +1,4 @@
-"""Texts that take long to make, cached in the user's cache folder for the next report."""
+"""Caches texts in the user's cache folder."""
 
 import os
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from tempfile import NamedTemporaryFile
 
 
 def kept(name: str, version: str, make: Callable[[], str]) -> str:
-    """Return the cached text `name`. If its file is missing, damaged, of another version or
-    writable by other users, return the text that `make` returns and write it to the file."""
+    """Return the cached text. If it is missing, outdated or not safe, call `make` and cache the
+    result."""
     with suppress(OSError, ValueError, RuntimeError):
         return _read(_folder() / name, version)
     text = make()
@@ -19,7 +19,7 @@ def kept(name: str, version: str, make: Callable[[], str]) -> str:
         with NamedTemporaryFile(dir=_folder()) as file:
             file.write(f"{_digest(version, text)}\n{text}".encode())
             file.flush()
-            os.replace(file.name, _folder() / name)  # closing then finds no file to remove
+            os.replace(file.name, _folder() / name)  # closing then finds no file, which is ignored
     return text
 
 
@@ -34,7 +34,7 @@ def _digest(version: str, text: str) -> str:
 
 def _read(path: Path, version: str) -> str:
     """Return the file's text. Raise OSError or ValueError if the text cannot be trusted."""
-    # O_NONBLOCK: a pipe is read as empty
+    # with O_NONBLOCK, a pipe is read as empty
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         digest, text = file.read().decode().split("\n", 1)

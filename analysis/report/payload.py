@@ -1,4 +1,4 @@
-"""A report as data, which the page embeds and `--format json` prints."""
+"""Builds the data of a report, which the page embeds and `--format json` prints."""
 
 import shlex
 from collections import Counter, defaultdict
@@ -38,11 +38,11 @@ REASONS = {
     "no_cuda": "there is no GPU",
     "not_cudnn": "nothing in them ran in cuDNN",
     "flag_not_consulted": "none of the operations that ran reads this setting",
-    "miopen": "on ROCm it is a setting of MIOpen, which is not judged",
+    "miopen": "on ROCm this is a setting of MIOpen, which is not judged",
 }
-TWINS = "A/A pairs compare a config with itself: what helps or hurts here is a false alarm."
-NOTHING_STORED = "No trial is stored here: there is nothing to report yet."
-NOTHING_COMPARED = "No two configs that differ in one setting were measured in one cell: there is nothing to compare."
+TWINS = "A/A pairs compare a config with itself, so every helps or hurts is a false alarm."
+NOTHING_STORED = "No trial is stored here, so there is nothing to report yet."
+NOTHING_COMPARED = "No cell has two configs that differ in one setting, so nothing is compared."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +52,7 @@ class ComparedWords:
     sentences: Sequence[str]
     left_out: Sequence[str]
     jobs_query: str
-    """Command that advises on a job. STEPS and START (`container` or `warm`) are placeholders."""
+    """Command that prints advice for a job. STEPS and START are placeholders."""
     counts: Mapping[str, int]
 
 
@@ -61,17 +61,17 @@ class Payload:
     location: str
     min_effect: float
     common: Sequence[str]
-    """What all cells have in common, such as the GPU."""
+    """Values that all cells have in common, for example the GPU."""
     axes: Sequence[str]
     nothing: str | None
-    """Sentence that says why the report has no answer, or None if there is an answer."""
+    """Reason why the report has no verdicts. None if it has any."""
     cost: str
     contrasts: Sequence[ComparedWords]
     left_out: Sequence[str]
-    """Sentences on failed, missing or omitted trials, and on damaged files."""
+    """Sentences about failed, missing or omitted trials and about damaged files."""
     warnings: Sequence[str]
     trials_query: str
-    """Command that lists the trials of the cell with the cell_id CELL."""
+    """Command that lists the trials of a cell. CELL is a placeholder for its cell_id."""
     failures_query: str
     tables: Mapping[str, Sheet]
 
@@ -84,7 +84,7 @@ def payload(content: Content) -> Payload:
     lists = content.environments["resembling_sweeps"].to_pylist()
     if resembling := {sweep_id for names in lists for sweep_id in names or ()}:
         warnings.append(
-            f"{counted(len(resembling), 'sweep')}: blocks resemble the ones before them."
+            f"{counted(len(resembling), 'sweep')}: blocks resemble the blocks before them."
         )
     return Payload(
         location=", ".join(content.locations),
@@ -103,7 +103,7 @@ def payload(content: Content) -> Payload:
 
 
 def _in_words(content: Content, compared: Compared, where: str) -> ComparedWords:
-    # with several sweeps, it is unknown which one will measure the cells without a block
+    # with several sweeps, it is unknown which of them will measure a cell
     not_begun = _not_begun(content) if content.sweeps.num_rows == 1 else 0
     values = compared.contrast.values().items()
     asked = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in values)
@@ -127,11 +127,13 @@ def _left_out(content: Content) -> list[str]:
     lacking = sum(row["planned"] - row["recorded"] for row in content.sweeps.to_pylist())
     not_begun = _not_begun(content)
     cells = f" ({counted(not_begun, 'cell')} without any block)" if not_begun else ""
-    gap = f"{counted(lacking, 'trial')} planned and not recorded{cells}: launch again to resume."
+    gap = f"{counted(lacking, 'trial')} planned but not recorded{cells}; launch again to resume."
     reasons += [gap] if lacking > 0 else []
-    reasons += [f"A damaged file: {path}." for path in content.torn_files]
+    reasons += [f"The file {path} is damaged." for path in content.torn_files]
     if unshown:
-        reasons.append(f"{counted(unshown, 'trial')} of less affected cells are not in this file.")
+        reasons.append(
+            f"{counted(unshown, 'trial')} of cells with small effects are not in this file."
+        )
     return reasons
 
 
@@ -169,7 +171,7 @@ def cost(content: Content) -> str:
     share = f", {percent(measuring_s / total_s)} of that time for measuring" if total_s else ""
     known = content.environments["commits"].to_pylist()
     commits = sorted({commit[:7] for names in known for commit in names or ()})
-    pooled = f" Commits {listed(commits)} of cudnn-sweep are judged as one." if commits[1:] else ""
+    pooled = f" Results of commits {listed(commits)} are judged together." if commits[1:] else ""
     return (
         f"What it cost: {counted(trials, 'trial')} in {counted(content.sweeps.num_rows, 'sweep')}, "
         f"{duration(total_s)} of {gpus}{share}.{pooled}"
@@ -182,7 +184,7 @@ def _largest(noun: str, cells: Sequence[JudgedCell]) -> str:
     times = f"{number(verdict.baseline_ms)} → {number(verdict.candidate_ms)} ms per iteration"
     paid = _paid(judged.paybacks) if noun == "gain" else ""
     searches_on = verdict.loop_kind == "open" and verdict.wall_verdict == "hurts"
-    open_loop = "; in this loop, new shapes and searches never end" if searches_on else ""
+    open_loop = "; new shapes keep coming, so searches never end" if searches_on else ""
     so_far = " so far" if verdict.wall_verdict in SO_FAR else ""
     size = change(verdict.ratio, verdict.ratio_low, verdict.ratio_high, of=" time")
     return f"Largest {noun}{so_far}: {judged.cell.label}: {size}, {times}{paid}{open_loop}."

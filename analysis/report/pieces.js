@@ -1,13 +1,13 @@
-// What the report's page is made of. Its data is embedded in it. Names in the data come from users: they
-// are written as text only, never as markup.
+// Reads the data of the report, and makes elements of the page. Users choose names in the data, so
+// names are written only as text, never as markup.
 "use strict";
 
 const report = JSON.parse(document.getElementById("report").textContent);
 
-const VERDICTS = report.verdicts; // each with its sign
+const VERDICTS = report.verdicts; // text of each verdict, with its sign
 const narrow = matchMedia("(max-width: 700px)");
 
-// --- Data: tables as objects, each row with the attributes of its cell ---
+// --- Data: rows as objects, which include the columns of their cell ---
 
 function rowsOf(name) {
   const { columns, rows, values, places } = report.tables[name];
@@ -54,18 +54,18 @@ function shownValue(value, field) {
   if (isMissing(value)) return "";
   if (typeof value !== "number") return VERDICTS[value] ?? String(value);
   if (/_bytes$/.test(field)) return `${shownNumber(value / 2 ** 30)} GiB`;
-  if (/ratio/.test(field) && value < 10) return value.toFixed(3); // near 1, where three digits say little
+  if (/ratio/.test(field) && value < 10) return value.toFixed(3); // near 1, three digits are too few
   return shownNumber(value);
 }
 
 const TITLES = { label: "cell", row_label: "workload", regime_label: "regime", family: "workload", steady_wall_ms: "ms", steady_device_ms: "device ms" };
 
-// A column that is given as a field alone gets that field's usual title.
+// Adds a title to a column that is only a field name.
 function columnOf(column) {
   return typeof column === "string" ? { field: column, title: TITLES[column] ?? column.replaceAll("_", " ") } : column;
 }
 
-// Folded, with a body that is made when it is first opened.
+// Makes a folded element. Its body is made when it is first opened.
 function lazily(summary, make) {
   const made = element("details", {}, element("summary", {}, ...summary));
   made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(...make()));
@@ -98,12 +98,12 @@ function tableOf({ caption, columns: shownColumns, rows, firstCell, sorting }) {
 function rowOf(row, columns, firstCell) {
   const values = columns.map(({ field, title }, place) => {
     const value = row[field];
-    const isInWords = field === "wall_in_words" && value; // with its blocks, or why there is none
+    const isInWords = field === "wall_in_words" && value; // the verdict with details
     const text = isInWords ? `${VERDICTS[row.verdict].slice(0, 2)}${value}` : shownValue(value, field);
     if (place === 0) return element("th", { scope: "row" }, firstCell ? firstCell(row, text) : text);
     const verdict = isInWords ? row.verdict : value;
     const looks = verdict in VERDICTS ? `verdict ${verdict}` : typeof value === "number" ? "number" : "text";
-    return element("td", { class: looks, "data-title": title }, text); // a phone shows no heads of columns
+    return element("td", { class: looks, "data-title": title }, text); // a phone shows titles in the cells
   });
   return element("tr", {}, ...values);
 }
@@ -127,7 +127,7 @@ function compare(one, other) {
 function draw(place, spec, figure) {
   return vegaEmbed(place, spec, {
     actions: false,
-    ast: true, // expressions are interpreted: the page's policy allows no eval
+    ast: true, // interprets expressions, because the page's policy forbids eval
     defaultStyle: false,
     renderer: "svg",
     tooltip: (handler, event, item) => showTooltip(figure, event, item),

@@ -1,16 +1,16 @@
-// Fills the report's page.
+// Fills the page with the report.
 
-const NOT_FILTERS = ["problem", "input_shape"]; // in the names of workloads, and too many
+const NOT_FILTERS = ["problem", "input_shape"]; // these have too many values for a filter
 const FILTERS = [...report.axes.filter((axis) => !NOT_FILTERS.includes(axis)), "gpu", "verdict"];
-const DENSE_ROWS = 60; // with more lines than this, all stand close together
-const HEIGHT_PX = 300; // of a chart that has no lines
+const DENSE_ROWS = 60; // a chart with more lines is dense
+const HEIGHT_PX = 300; // height of a chart without lines
 const [ROW_PX, DENSE_PX, MOST_DENSE_PX] = [28, 4, 720];
-const MOST_ROWS = 1000; // of the table of cells before it is opened whole: 16,000 take minutes on a busy machine
-const SEARCH_MS = 250; // after the last key
-const FIRST_SENTENCES = 3; // the others are folded
+const MOST_ROWS = 1000; // number of cells that are shown at first, because 16,000 can take minutes
+const SEARCH_MS = 250; // delay between the last key and the search
+const FIRST_SENTENCES = 3; // number of sentences that are not folded
 const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_iterations" };
 
-// --- What is chosen ---
+// --- Filters ---
 
 const isFiltered = () => Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
 
@@ -60,18 +60,18 @@ function showTrials(cell) {
   const columns = report.tables.trials.columns.filter((field) => field !== "cell" && isKnown(field));
   const caption = `${cells[cell].label}: ${shownNumber(cells[cell].trials)} trials`;
   const table = rows.length ? tableOf({ caption, columns, rows }) : element("p", {}, `${caption}, too many for this file.`);
-  fill("trial-table", ...kernelsOf(cell), table, element("p", {}, "All of their columns: ", element("code", {}, command)));
+  fill("trial-table", ...kernelsOf(cell), table, element("p", {}, "This command shows all columns: ", element("code", {}, command)));
   byId("trials").focus({ preventScroll: true });
   byId("trials").scrollIntoView({ block: "start" });
 }
 
-// Kernels that each config's processes ran equally often are not in the table.
+// Shows the kernels that not all configs ran equally often.
 function kernelsOf(cell) {
   const ran = grouped(tables.kernels.filter((row) => row.cell === cell), (row) => row.operation + row.kernel);
   const configs = Math.max(...ran.map((rows) => rows.length));
   const apart = ran.filter((rows) => rows.length < configs || new Set(rows.map((row) => row.launches / row.processes)).size > 1).flat();
   const rows = apart.map((row) => ({ ...row, launches_each: row.launches / row.processes }));
-  const caption = "Kernels of its convolutions in which the configs differ: how many processes ran each, and how often";
+  const caption = "Convolution kernels in which the configs differ, with the number of processes and launches";
   return rows.length ? [tableOf({ caption, columns: ["operation", "kernel", "config", "processes", "launches_each"], rows })] : [];
 }
 
@@ -83,7 +83,7 @@ function specOf(figure, rows) {
   const lines = new Set(rows.map((row) => row[figure.rows])).size;
   const dense = lines > DENSE_ROWS;
   const height = dense ? Math.min(MOST_DENSE_PX, lines * DENSE_PX) : figure.rows ? lines * ROW_PX * (narrow.matches ? 2 : 1) : HEIGHT_PX;
-  const description = `${figure.title}. ${figure.about} The rows behind it follow as a table.`;
+  const description = `${figure.title}. ${figure.about} A table of the rows follows.`;
   const known = { min_effect: report.min_effect, narrow: narrow.matches, dense, reach: job.reach ?? 2 };
   const params = Object.entries(known).map(([name, value]) => ({ name, value }));
   return { ...figure.drawing, height, description, params, datasets: { rows } };
@@ -108,7 +108,7 @@ async function showFigure(figure) {
   place.parentElement.hidden = !rows.length && (figure.compares || !isFiltered());
   details.hidden = rows.length === 0;
   details.open = false;
-  details.querySelector("summary").textContent = `The ${shownNumber(rows.length)} rows behind it`;
+  details.querySelector("summary").textContent = `Table of the ${shownNumber(rows.length)} rows`;
   if (!rows.length) return place.replaceChildren(nothing("Nothing passes the filters here."));
   const made = await draw(place, specOf(figure, rows), figure);
   views.push(made);
@@ -126,7 +126,7 @@ function figureElement(figure) {
   return element("figure", { "aria-labelledby": heading.id }, heading, chart, about, details);
 }
 
-// --- The answer, the filters, and the rest ---
+// --- Sentences, filters and other parts ---
 
 function showWords() {
   const contrast = report.contrasts[chosen.contrast];
@@ -137,14 +137,14 @@ function showWords() {
   byId("cost").textContent = report.cost;
   const left = [...(contrast?.left_out ?? []), ...report.left_out];
   const warned = report.warnings.length ? [element("h2", {}, "Warnings"), list(report.warnings)] : [];
-  fill("left-out-list", left.length ? list(left) : element("p", {}, "Nothing: every trial ended well and every block is in."), ...failures(), ...warned);
+  fill("left-out-list", left.length ? list(left) : element("p", {}, "Nothing was left out. Every trial ended well."), ...failures(), ...warned);
 }
 
 function failures() {
   const rows = tables.failures;
   if (!rows.length) return [];
   const columns = ["status", "message", ...report.axes, "benchmark", "started_at", "trial_id"];
-  const query = element("p", {}, "All of them: ", element("code", {}, report.failures_query));
+  const query = element("p", {}, "This command shows all of them: ", element("code", {}, report.failures_query));
   return [tableOf({ caption: "Failed trials", columns, rows }), query];
 }
 
@@ -174,13 +174,13 @@ function showFilters() {
     made.push(selectOf(field, titleOf(field), options, (value) => choose(field, value)));
   }
   if (tables.verdicts.length > FIRST_SENTENCES) made.push(searchBox());
-  const folds = narrow.matches || cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // they would only take room
+  const folds = narrow.matches || cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // saves room on a phone and with few cells
   fill("filters", ...made, ...(folds.length ? [folded("Filters", folds)] : []));
   byId("filters").hidden = !made.length && !folds.length;
 }
 
 function searchBox() {
-  const input = element("input", { id: "filter-search", type: "search", placeholder: "words of its name" });
+  const input = element("input", { id: "filter-search", type: "search", placeholder: "words of the name" });
   let later;
   input.addEventListener("input", () => {
     clearTimeout(later);
@@ -196,7 +196,7 @@ function choose(field, value) {
 
 const titleOf = (field) => (field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " "));
 
-// Each environment is a column: there are few of them, and each has many fields.
+// Each environment is a column of the table, because it has many fields.
 function showEnvironment() {
   const environments = tables.environments;
   if (!environments.length) return fill("environment-table", nothing("No trial is stored."));
@@ -204,7 +204,7 @@ function showEnvironment() {
   const rows = fields.map((field) => ({ field: columnOf(field).title, ...environments.map((each) => shownValue(each[field], field)) }));
   const columns = [{ field: "field", title: "" }, ...environments.map((each, place) => ({ field: place, title: each.gpu }))];
   const sweeps = tableOf({ caption: "Sweeps", columns: report.tables.sweeps.columns, rows: tables.sweeps });
-  fill("environment-table", tableOf({ caption: "What measured", columns, rows }), sweeps);
+  fill("environment-table", tableOf({ caption: "Environments", columns, rows }), sweeps);
 }
 
 function show() {

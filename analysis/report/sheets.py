@@ -1,4 +1,4 @@
-"""The tables of a report. In their rows `cell` and `contrast` are indexes into the cells and contrasts."""
+"""Makes the tables of a report. `cell` and `contrast` are indexes of cells and contrasts."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from cudnn_sweep.analysis.words import cudnn_version
 Scalar: TypeAlias = str | float | int | bool | None
 Row: TypeAlias = dict[str, Any]
 
-PLAIN = {str, int, bool, type(None)}  # types of values that are JSON as they are
+PLAIN = {str, int, bool, type(None)}  # types that JSON can represent
 OF_JOB = (*VERSIONS, "other_settings", "loop_kind", "in_turns", "contrast")
-MOST_FAILURES = 200  # most failures listed; all are counted
+MOST_FAILURES = 200  # largest number of failures in the table
 SHOWN = {
     "label": "cell",
     "baseline_ms": "baseline ms",
@@ -32,14 +32,14 @@ SHOWN = {
     "memory_ratio": "memory ratio",
     "blocks_needed": "more blocks to decide",
 }
-"""Columns of the table `verdicts` that the page and Markdown show, with their titles."""
+"""Titles of those columns of the table `verdicts` that a report shows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheet:
     columns: Sequence[str]
     answered: Sequence[Row]
-    """Rows as the query returned them. `column` makes a column's JSON values when needed."""
+    """Rows of the query. `column` converts their values for JSON."""
 
     @property
     def rows(self) -> list[tuple[Scalar, ...]]:
@@ -84,7 +84,7 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
 
 def plain(value: object) -> Scalar:
-    """Return a value of JSON: null for NaN and infinity, text for lists and other types."""
+    """Convert a value for JSON. NaN and infinity become None, and lists become text."""
     if isinstance(value, float):
         return rounded(value)
     if value is None or isinstance(value, (str, int)):
@@ -111,12 +111,11 @@ def _cell(cell: ReportCell) -> Row:
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:
-    """Yield, for each judged cell, the columns that its rows in `verdicts` and `paybacks` share,
-    and the cell itself."""
+    """Yield a row with the common columns, and the cell itself, for each judged cell."""
     for number, compared in enumerate(content.compared):
         for cell in compared.cells:
             about = {"cell": numbers[cell.cell.key], "contrast": number}
-            own_words = cell.line[len(cell.cell.line) :]  # settings, and whether in turns
+            own_words = cell.line[len(cell.cell.line) :]  # settings, and how processes ran
             grid_label = cell.cell.grid_label + own_words
             yield about | {"label": cell.label, "line": cell.line, "grid_label": grid_label}, cell
 
@@ -124,7 +123,7 @@ def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple
 def _verdict(about: Row, judged: JudgedCell) -> Row:
     row = vars(judged.verdict) | about | {"verdict": judged.verdict.wall_verdict}
     other, _, best = judged.verdict.other_settings.partition(" beside ")
-    row |= {"best": best or None, "other": other if best else None}  # of a race
+    row |= {"best": best or None, "other": other if best else None}  # only in a race
     for cache in CACHES:
         paid = judged.paybacks.get(cache)
         row[f"{cache}_payback"] = payback(paid) if paid else None

@@ -1,7 +1,4 @@
-"""Rows of the questions `advice`, `choice_stability` and `freezes`, and of three smaller queries.
-
-The SQL of the questions does the arithmetic and explains the columns.
-"""
+"""Row classes of the questions `advice`, `choice_stability`, `freezes` and of smaller queries."""
 
 from cudnn_sweep.analysis.engine.database import Database, open_database
 from cudnn_sweep.analysis.engine.queries import Value
@@ -70,18 +67,18 @@ order by settings
 
 
 class Advice(OfContrast):
-    """Advice on a contrast for a cell and kind of process start. The requested kind comes first."""
+    """Advice for one cell and one state of the compute cache (`start`)."""
 
     question = "advice"
 
     @property
     def is_for_candidate(self) -> bool:
-        """Whether `advice` names the candidate's value (`weights`). False for `on` and `off`."""
+        """Whether the advice is the candidate's value, such as `weights`, and not `on` or `off`."""
         return bool(self.advice == self.contrast.rpartition(" → ")[2])
 
 
 class KernelChange(AnswerRow):
-    """A kernel (`operation`, `kernel`) that a step launches more or less often with the candidate."""
+    """A kernel that a step launches a different number of times with the candidate."""
 
 
 def kernel_changes(
@@ -92,9 +89,8 @@ def kernel_changes(
 ) -> list[KernelChange]:
     """Return the kernels that the candidate launches more or less often than the baseline.
 
-    Only one block counts: the first with both configs, in the last sweep whose id matches
-    `sweep_id` (None matches all). `candidate` is SQL that is true for the candidate's records. If
-    `kind` is None, kernels of all kinds count.
+    One block of the last matching sweep is compared. `sweep_id` may be a pattern. `candidate` is
+    an SQL condition on the candidate's records. If `kind` is None, all kinds are compared.
     """
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
@@ -102,17 +98,17 @@ def kernel_changes(
 
 
 class RankPrediction(AnswerRow):
-    """How a job of several ranks would run a cell and config, predicted from single processes."""
+    """Prediction of how a cell and config would run in a job of several ranks."""
 
     question = "choice_stability"
 
 
 class StoredCell(AnswerRow):
-    """A cell that a sweep measured: the columns of STORED."""
+    """A cell that a sweep measured. Its attributes are the columns of STORED."""
 
 
 def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
-    """Return a row for each cell and sweep, the newest sweep first."""
+    """Return a row for each cell and sweep, newest first."""
     with open_database(store) as database:
         values: dict[str, Value] = {"workload": workload.removeprefix(BUNDLED), "suite": suite}
         rows = database.query(STORED, values).to_pylist()
@@ -120,18 +116,17 @@ def stored_cells(store: Store, suite: str, workload: str) -> list[StoredCell]:
 
 
 class ConfigTrials(AnswerRow):
-    """The trials of one config, with the columns of TRIALS. `busy` is the share of a step in which
-    the GPU works; `l2_error` is the largest relative error against float64."""
+    """The trials of one config. `busy` is the share of a step's time in which the GPU works.
+    `l2_error` is the largest relative error against float64."""
 
 
 def config_trials(store: Store, sweep_id: str) -> list[ConfigTrials]:
-    """Return a row for each config; `sweep_id` may be a pattern."""
+    """Return a row for each config. `sweep_id` may be a pattern."""
     with open_database(store, sweep_id) as database:
         return [ConfigTrials(**row) for row in database.query(TRIALS).to_pylist()]
 
 
 class Freeze(AnswerRow):
-    """One row for each sweep, cell and errata. It compares three kinds of process: frozen
-    (benchmark off, with errata), benchmark off without errata, and benchmark on without errata."""
+    """Comparison of a cell's frozen kernels with benchmark off and with benchmark on."""
 
     question = "freezes"

@@ -1,4 +1,4 @@
-"""A question's answer as Python objects, one for each row."""
+"""Answers of questions as Python objects, with one object for each row."""
 
 from collections.abc import Hashable, Iterable
 from types import SimpleNamespace
@@ -10,20 +10,20 @@ from cudnn_sweep.analysis.engine.queries import Value
 from cudnn_sweep.analysis.results.contrast import Contrast
 from cudnn_sweep.analysis.store.stored import Stored
 
-KEPT = 8  # answers of a store: a launch asks the same question at its end and for its summary
+KEPT = 8  # answers kept for a store, because a launch runs the same questions twice
 _answers: WeakKeyDictionary[Stored, dict[Hashable, list[Any]]] = WeakKeyDictionary()
 
 
 class AnswerRow(SimpleNamespace):
-    """A row of a question's answer, with an attribute for each column; the question's SQL explains them."""
+    """A row of a question's answer. Its attributes are the columns."""
 
     question: ClassVar[str]
 
     @classmethod
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
-        """Return the answer's rows about one sweep, or about all sweeps if `sweep_id` is None.
+        """Return the rows about one sweep, or about all sweeps if `sweep_id` is None.
 
-        `values` are the question's parameters. Up to KEPT answers are reused until files change.
+        `values` are the question's parameters. Answers are reused until the stored files change.
         """
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))

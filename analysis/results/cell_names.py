@@ -1,7 +1,6 @@
-"""Names of cells, wherever cells are shown. A name leaves out parts with usual values.
+"""Makes names of cells. A name leaves out parts with usual values.
 
-`cell_name` depends on no other cell, so a series keeps its name while the suite grows.
-`names_apart` names several cells and shows parameters only where they tell cells apart.
+`cell_name` returns the full name of a cell. `names_apart` returns short, unique names of cells.
 """
 
 from collections import Counter
@@ -15,29 +14,29 @@ from cudnn_sweep.analysis.store.stored import Stored
 from cudnn_sweep.workloads.records.row import BUNDLED
 
 CellRow: TypeAlias = Mapping[str, Any]
-"""A cell's `cell_id` and columns in NAMED; `input_shape` is text, maps are dicts or pairs."""
+"""A row with a cell's `cell_id` and the columns in NAMED."""
 Words: TypeAlias = dict[str, str]
-"""The words of a cell's name, each under its axis or part, in the order of the name."""
+"""Words of a cell's name, in order. Each key is the axis or part that the word describes."""
 
 CELLS = "from named_cells()"
 USUAL = ("mean_square", "sgd", *filter(None, (axis.usual for axis in axes().values())))
-"""The usual values of loss, optimiser and axes, which a name leaves out."""
-ID_CHARACTERS = 6  # of a cell_id, if nothing else tells two cells apart
+"""Usual values of loss, optimiser and axes. A name leaves them out."""
+ID_CHARACTERS = 6  # characters of a cell_id in a name
 
 
 def cell_name(row: CellRow) -> str:
-    """Return a cell's full name: all words with their numbers, without the GPU."""
+    """Return a cell's full name, without the GPU."""
     return " ".join(cell_words(row).values())
 
 
 def name_of_some(row: CellRow) -> str:
-    """Return `cell_name` of a row in which columns may be missing; empty without a workload."""
+    """Return the name of a row that may lack columns. Return "" if it has no workload."""
     words = {name: row.get(name) for name in NAMED}
     return cell_name(words) if words["workload"] else ""
 
 
 def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Return `cell_name` by cell_id, with the id added if cells of one GPU have the same name."""
+    """Return full names by cell_id. Names that are equal on one GPU get the cell_id added."""
     cells = {row["cell_id"]: (row["gpu"], cell_name(row)) for row in rows}
     count = Counter(cells.values())
     return {
@@ -47,7 +46,7 @@ def whole_names(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def cell_words(row: CellRow) -> Words:
-    """Return the words, each with its numbers, as in `cycle(sizes=4,step=16)`."""
+    """Return the words of a cell's name, with parameters as in `cycle(sizes=4,step=16)`."""
     workload = _with(row["workload"].removeprefix(BUNDLED), row["model_arguments"])
     words = {
         "what": row["problem"] or workload,
@@ -63,7 +62,7 @@ def cell_words(row: CellRow) -> Words:
 
 
 def words_apart(rows: Sequence[CellRow]) -> list[Words]:
-    """Return the words of each row's cell, with numbers only where these tell cells apart."""
+    """Return the words of each cell's name, without parameters that do not distinguish cells."""
     whole = [(tuple(map(_bare, words.values())), words) for words in map(cell_words, rows)]
     cells = Counter(group for group, _ in whole)
     alike = Counter(
@@ -79,7 +78,7 @@ def words_apart(rows: Sequence[CellRow]) -> list[Words]:
 
 
 def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
-    """Return names by cell_id. Equal names get their GPU added, and the cell_id if still equal."""
+    """Return short names by cell_id. Equal names get the GPU or the cell_id added."""
     cells = list({row["cell_id"]: row for row in rows}.values())
     names = [" ".join(words.values()) for words in words_apart(cells)]
     names = added(names, _gpus_apart(cells))
@@ -88,26 +87,26 @@ def names_apart(rows: Iterable[CellRow]) -> dict[str, str]:
 
 
 def _gpus_apart(cells: Sequence[CellRow]) -> list[str]:
-    """Return the unique part of each cell's GPU name (`H100`); empty texts if all share one GPU."""
+    """Return the part of each cell's GPU name that differs from the others, such as `H100`."""
     words = {row["gpu"]: (row["gpu"] or "").split() for row in cells}
     count = Counter(word for names in words.values() for word in set(names))
     apart = {}
     for gpu, name in words.items():
         last = next((index for index, word in enumerate(name) if count[word] == 1), len(name))
-        first = int(count[name[0]] == len(words)) if name else 0  # skips a shared NVIDIA
+        first = int(count[name[0]] == len(words)) if name else 0  # skips `NVIDIA` if all have it
         apart[gpu] = " ".join(name[first : last + 1])
     return [apart[row["gpu"]] for row in cells]
 
 
 def added(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the names, each followed by its entry of `words` if the name is not unique."""
+    """Append the entry of `words` to each name that is not unique."""
     count = Counter(names)
     pairs = zip(names, words, strict=True)
     return [name if count[name] == 1 else f"{name} {word}".strip() for name, word in pairs]
 
 
 def stored_names(store: Stored, sweep_id: str | None) -> dict[str, str]:
-    """Return `names_apart` of the cells of one sweep, or of all sweeps if `sweep_id` is None."""
+    """Return `names_apart` of one sweep's cells, or of all cells if `sweep_id` is None."""
     with open_database(store, sweep_id) as database:
         return names_apart(database.query(CELLS).to_pylist())
 

@@ -1,4 +1,4 @@
-"""Contrasts: the pairs of configs, a baseline and a candidate, that verdicts compare."""
+"""Contrasts. A contrast is a baseline and a candidate that a verdict compares."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -34,7 +34,7 @@ RACED_OUT = "select 1 from records where status = 'raced_out' limit 1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
-    """A setting, and its values (as text) in the baseline and in the candidate."""
+    """A setting, with its values in the baseline and in the candidate as texts."""
 
     field: str
     baseline: str
@@ -48,26 +48,26 @@ class Contrast:
         return self.field == "twin"
 
     def values(self) -> dict[str, Value]:
-        """Return the parameters that questions about a contrast have."""
+        """Return the contrast as parameters of a question."""
         return asdict(self)
 
 
 TWINS = Contrast(field="twin", baseline="0", candidate="1")
-"""Each config against itself, in A/A pairs: any effect that they show is a false alarm."""
+"""Comparison of each config with itself (A/A). Any effect that it shows is a false alarm."""
 BANS = Contrast(field="ban", baseline="no", candidate="yes")
-"""Each ban of an engine against no ban. A sweep may have a dozen bans, so all form one contrast."""
+"""Comparison of each ban of an engine with no ban. All bans form one contrast."""
 FROZEN = Contrast(field="frozen", baseline="no", candidate="yes")
-"""Each freeze (a file of errata) against no freeze. Few share a cell, so all form one contrast."""
+"""Comparison of each freeze (errata file) with no freeze. All freezes form one contrast."""
 RACE = Contrast(field="race", baseline="best", candidate="other")
-"""The fastest config of a cell against each other config, however many settings differ."""
+"""Comparison of a cell's fastest config with each of its other configs."""
 USUAL = Contrast(field="usual", baseline="usual", candidate="other")
-"""PyTorch's own config against each other config of its cell, however many settings differ."""
+"""Comparison of PyTorch's default config with each other config of the cell."""
 BAN = re.compile(r"\w+:\d+")
 
 
 def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the contrasts in `named`, or all if `named` is empty. `layout` means all contrasts of this
-    setting, `layout=weights` only the usual layout against `weights`."""
+    """Return the named contrasts, or all if `named` is empty. The name `layout` selects all
+    contrasts of this setting. `layout=weights` selects the one whose candidate is `weights`."""
     usual = usual_texts()
 
     def is_named(contrast: Contrast) -> bool:
@@ -79,10 +79,9 @@ def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contr
 
 
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
-    """Return a contrast for each pair of configs (texts by setting) that differ in one setting.
+    """Return a contrast for each pair of configs that differ in one setting.
 
-    The baseline is the config with PyTorch's own value, or the first config if neither has it. All
-    bans of engines form one contrast, which compares each ban with no ban.
+    The baseline is the config with PyTorch's default, or the first config if neither has it.
     """
     contrasts: dict[Contrast, None] = {}
     usual = usual_texts()
@@ -103,7 +102,7 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
 
 
 def stored_contrasts(database: Database) -> list[Contrast]:
-    """Return the contrasts of configs that share a cell and a sweep: benchmark first, A/A pairs last."""
+    """Return the contrasts of stored configs. Benchmark comes first, and A/A pairs come last."""
     contrasts: dict[Contrast, None] = {}
     for row in database.query(CONFIGS_OF_CELLS).to_pylist():
         configs = [{name: text or "null" for name, text in texts} for texts in row["configs"]]
@@ -116,5 +115,5 @@ def stored_contrasts(database: Database) -> list[Contrast]:
 
 
 def is_race(database: Database) -> bool:
-    """Return whether a race excluded a config before all its trials had run."""
+    """Return whether a race has dropped a config."""
     return bool(database.query(RACED_OUT).num_rows)

@@ -1,9 +1,9 @@
-"""Columns to show in a terminal. The first lines of a question's SQL name them:
+"""Selects the columns that a terminal shows. A question's SQL lists them:
 
     -- terminal: cell, baseline_ms, ratio[ratio_low ratio_high], wall_verdict
 
-`cell` and `config` stand for names that are unique in the answer. `ratio[...]` names the columns
-of the interval that follows each ratio. An empty column is left out.
+`cell` and `config` are names that are made for display. `ratio[ratio_low ratio_high]` is a ratio
+with its interval. Empty columns are not shown.
 """
 
 import re
@@ -33,7 +33,7 @@ class MarkedColumn:
     texts: Sequence[str]
     is_number: bool
     intervals: Sequence[str]
-    """The interval in brackets behind each of `texts`; empty if the column has no intervals."""
+    """Interval that follows each text. Empty if the column has no intervals."""
 
     @property
     def whole(self) -> list[str]:

@@ -1,3 +1,3 @@
-"""The smallest relative difference that counts as an effect; the default in every question."""
+"""Smallest relative difference that is an effect. It is the default in all questions."""
 
-MIN_EFFECT = 0.03  # smaller steady differences do not survive a change of driver
+MIN_EFFECT = 0.03  # smaller differences can vanish with another driver

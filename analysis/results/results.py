@@ -1,4 +1,4 @@
-"""Results in a notebook: a store's questions, answered as Arrow tables."""
+"""Runs questions on stored results, and returns PyArrow tables."""
 
 from __future__ import annotations
 
@@ -24,33 +24,31 @@ if TYPE_CHECKING:
 
 
 def open_results(location: str | Path = "results") -> Results:
-    """Open the results in a folder, or under a URL (s3://, gs://). Raise StoreError if there are none."""
+    """Open results in a folder or at a URL (s3://, gs://). Raise StoreError if there are none."""
     from cudnn_sweep.analysis.store.store import open_store
 
     store = open_store(str(location))
     if not store.sweep_ids():
         raise StoreError(
-            f"no results in {store.folder.shown()}: found no sweep=* folder; allowed is a location "
-            "that `sweep launch` wrote to"
+            f"no results in {store.folder.shown()}: found no sweep=* folder. "
+            "Give a location that `sweep launch` wrote to."
         )
     return Results(store)
 
 
 class Results:
-    """One results location. Each query reads the rows that are stored when it runs, and returns a PyArrow table:
-    `answer.to_pandas()`, `polars.DataFrame(answer)`.
-    """
+    """Results in one location. Queries return PyArrow tables, which have `to_pandas()`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def questions(self) -> pa.Table:
-        """Return a table of the named questions and their parameters, one row for each question."""
+        """Return a table of all named questions and their parameters."""
         import pyarrow as pa
 
         own, faults = readable_queries(own_queries())
         for fault in faults:
-            warnings.warn(f"left out a question: {fault}", stacklevel=2)
+            warnings.warn(f"A question cannot be read and is left out: {fault}", stacklevel=2)
         queries = [*map(load_query, query_names()), *own.values()]
         columns = {
             "name": [query.name for query in queries],
@@ -60,16 +58,15 @@ class Results:
         return pa.table(columns)
 
     def query(self, name: str, **values: Value) -> pa.Table:
-        """Return the answer to the question `name`: `query("failures", sweep_id="...")`.
+        """Run the question `name`, as in `query("failures", sweep_id="...")`.
 
-        `values` are the question's parameters. A question of your own is a file ./NAME.sql or
+        `values` are the question's parameters. Your own questions are the files ./NAME.sql and
         ./queries/NAME.sql.
         """
         return self._ask(load_query(name, own_queries()), values)
 
     def sql(self, text: str, **values: Value) -> pa.Table:
-        """Return the answer to one SELECT over the view `records`. In the SELECT, `$name` stands
-        for the argument `name`."""
+        """Run one SELECT on the view `records`. Its parameter `$name` gets the argument `name`."""
         return self._ask(parse_query("the SQL given", text), values)
 
     def _ask(self, question: NamedQuery, values: dict[str, Value]) -> pa.Table:
@@ -78,7 +75,7 @@ class Results:
         every = question.values(values) if question.parameters else values
         with open_database(self._store) as database:
             answer = database.query(question.sql, every)
-            for torn in database.torn_files:  # with those that the question found
+            for torn in database.torn_files:  # the query may have found more of them
                 warnings.warn(left_out(torn), stacklevel=3)
             return answer
 

@@ -1,4 +1,4 @@
-"""Texts shortened to fit a column of a terminal: names stay unique, sentences lose their end."""
+"""Shortens names and sentences to fit a column of a terminal. Names stay unique."""
 
 import re
 from collections import Counter
@@ -8,17 +8,16 @@ from rich.cells import cell_len, set_cell_size
 
 LEFT_OUT = "…"
 PARAMETERS = re.compile(r"([^()]+)\(([^()]+)\)")
-FIRST = (r"^[\w./]+[/:](?=\w)", r" \d+(x\d+)+")  # left out first: module or folder; then sizes
-LEAST = 3  # fewest characters to which a word is cut
-WHOLE = 4  # characters; words up to this length stay whole: else H100 and H200 would be alike
+FIRST = (r"^[\w./]+[/:](?=\w)", r" \d+(x\d+)+")  # module or folder, and sizes
+LEAST = 3  # least number of characters of a shortened word
+WHOLE = 4  # words of at most so many characters are not shortened, for example H100
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Return each name, shortened as little as needed to fit `width` and stay unique.
+    """Shorten names to `width` if they stay unique. Other names are returned unchanged.
 
-    These ways are tried in turn: the whole name; without module, folder and sizes; with only the
-    parameters that tell names apart, such as `lengths(buckets=4)`; without common words; with
-    shorter words. If no way suffices, the name stays whole.
+    First module, folder and sizes are dropped, then parameters and words that names share. If this
+    is not enough, words are shortened.
     """
     shown: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
@@ -51,7 +50,7 @@ def _ways(names: Sequence[str], width: int) -> Iterator[Callable[[str], str]]:
 
 
 def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return texts by name, without module, folder and sizes unless two texts would be equal."""
+    """Drop module, folder and sizes from texts, unless two texts would become equal."""
     briefer = dict(texts)
     for pattern in FIRST:
         shorter = {name: re.sub(pattern, "", text) for name, text in briefer.items()}
@@ -61,7 +60,7 @@ def _briefer(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_parameters(names: Sequence[str]) -> dict[str, str]:
-    """Shorten names: `f(a=1,b=2)` and `f(a=1,b=3)` become `f(b=2)` and `f(b=3)`."""
+    """Drop equal parameters. `f(a=1,b=2)` and `f(a=1,b=3)` become `f(b=2)` and `f(b=3)`."""
     words = {word for name in names for word in name.split(" ")}
     by_stem: dict[str, dict[str, list[str]]] = {}
     for parts in filter(None, map(PARAMETERS.fullmatch, words)):
@@ -93,7 +92,7 @@ def _telling(name: str, width: int, names_with: Mapping[str, Sequence[set[str]]]
         kept = set(fewer)
         with_rarest = min(map(names_with.__getitem__, fewer), key=len)
         matches = (True for words_of_name in with_rarest if kept <= words_of_name)
-        if next(matches, False) and not next(matches, False):  # only this name has them all
+        if next(matches, False) and not next(matches, False):  # no other name has all of them
             words = fewer
     return name if words == name.split(" ") else f"{' '.join(words)} {LEFT_OUT}"
 
@@ -111,7 +110,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def _shorter(word: str, size: int) -> str:
-    """Shorten `channels_last` to `ch_la`; a word with digits keeps its end: `amp_bf16` becomes `am…16`."""
+    """Shorten a word. `channels_last` becomes `ch_la`, and `amp_bf16` becomes `am…16`."""
     parts = word.split("_")
     if len(word) <= size:
         return word

@@ -1,4 +1,4 @@
-"""Rows of answers, and sentences that sum up verdicts. A question's SQL explains its columns."""
+"""Row classes of questions about verdicts, and sentences that sum up verdicts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,13 +8,13 @@ from cudnn_sweep.analysis.engine.settings import shortened
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.words import counted, given, two_digits
 
-FIRST_LOOK = 3  # blocks, as `so_far` in macros/shown.sql has it
+FIRST_LOOK = 3  # blocks of the first interim analysis
 SO_FAR = ("so_far_faster", "so_far_slower", "undecided")
 LINES_SHOWN = 5
 CACHES = ("empty", "warm")
 
 CellKey: TypeAlias = tuple[str, str, str, str | None]
-"""Hashes of a row's cell, hardware, software and user code; the last is None without user code."""
+"""Hashes of a row's cell, hardware, software and user code. The last may be None."""
 
 
 class OfCell(AnswerRow):
@@ -26,7 +26,7 @@ class OfCell(AnswerRow):
 class OfContrast(OfCell):
     @property
     def identity(self) -> tuple[str | bool | None, ...]:
-        """Key that is the same in all questions' rows about one cell and contrast."""
+        """Key of the row's cell and contrast. It is the same in the rows of all questions."""
         return *self.key, self.contrast, self.other_settings, self.loop_kind, self.in_turns
 
 
@@ -71,15 +71,15 @@ class TimeShare(AnswerRow):
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
-    """Return how many cells of a contrast got each verdict. `of_cells` is the number of cells in
-    the plan, or 0 if it is unknown."""
+    """Return a sentence that counts a contrast's verdicts. `of_cells` is the number of planned
+    cells, or 0 if it is unknown."""
     counts = Counter(verdict.wall_verdict for verdict in verdicts)
     cells = max(of_cells, len(verdicts))
     phrases = {
         "fails": "fails in",
         "helps": "helps in",
         "hurts": "hurts in",
-        "equivalent": f"makes no difference of {given(100 * min_effect)}% in",
+        "equivalent": f"makes no difference of {given(100 * min_effect)}% or more in",
         "no_effect": "cannot have an effect in",
     }
     outcomes = [f"{phrase} {counts[name]:,}" for name, phrase in phrases.items() if counts[name]]
@@ -104,7 +104,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
 
 def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
     reasons = {
-        "split_blocks": "split over GPUs or launches, and left out",
+        "split_blocks": "left out because the two trials ran on two GPUs or in two launches",
         "doubtful_blocks": "left out because the GPU was throttled or shared",
         "unpaired_blocks": "left out because one of the two trials failed or is missing",
     }
@@ -115,8 +115,8 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Say that a launch gives each open cell its third block, and how many GPU minutes this takes.
-    Return None if no open cell lacks a third block."""
+    """Return a text about the third blocks that a launch adds, and their time. Return None if no
+    open cell lacks a third block."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts
@@ -128,8 +128,7 @@ def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
 
 
 def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield at most one sentence: the smallest number of further blocks that would decide an
-    open cell. Ignore cells with fewer than FIRST_LOOK blocks."""
+    """Yield a sentence about how many more blocks would decide an open cell, if this is known."""
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         blocks = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)}"
@@ -137,7 +136,7 @@ def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
 
 
 def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> list[str]:
-    """Return the first LINES_SHOWN lines that explain verdicts; `label` names the cell in a line."""
+    """Return the first LINES_SHOWN lines about verdicts. `label` returns the name of the cell."""
     lines = [
         f"{label(verdict)}: {text}."
         for verdict in verdicts

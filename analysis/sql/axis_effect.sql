@@ -1,25 +1,24 @@
--- What does another value on one axis of a cell change: another precision, layout, state, ...?
--- $axis TEXT = 'precision': the axis of a cell that is compared
--- $baseline TEXT = NULL: the value that others are compared with; null: each pair's usual one
--- $candidate TEXT = NULL: the other value; null: all other values
+-- What changes if one axis of a cell, such as precision or layout, has another value?
+-- $axis TEXT = 'precision': axis whose values are compared
+-- $baseline TEXT = NULL: value to compare others with; null: the usual value of each pair
+-- $candidate TEXT = NULL: value that is compared with the baseline; null: all other values
 -- terminal: cell, contrast, config, baseline_ms, candidate_ms, ratio[ratio_low ratio_high],
 --     wall_verdict, relative_l2_error
--- none: no two cells differ in this axis alone
+-- none: no two cells differ only in this axis
 --
--- One row for each config and each cell with a candidate value. Cells that differ in the axis never
--- share a block, so nothing pairs their processes. Intervals and tests are Welch's, on the
--- logarithms of the processes' medians; 5% of `helps` and `hurts` may be wrong (Benjamini-Hochberg
--- over the rows). Drift between blocks widens an interval only as far as it makes processes differ.
+-- There is one row for each config and each cell with a candidate value. Cells with different
+-- values never share a block, so their processes are not paired. Intervals and tests are Welch's,
+-- on the logarithms of the processes' times. 5% of `helps` and `hurts` may be wrong
+-- (Benjamini-Hochberg).
 --
--- by_choice: times of a side's choices / time of its usual choice, if these differ by min_effect or
---     more; else how common an unseen choice may be
--- baseline_relative_l2_error, relative_l2_error: largest error of the side against float64
--- baseline_relative_max_error, relative_max_error: the same by the largest deviation
--- baseline_roofline_share, roofline_share: the side's share of its precision's roofline, median
--- baseline_layout_conversions, layout_conversions: most layout conversions that a step launched
--- baseline_layout_conversion_ms, layout_conversion_ms: device time that they take, median
--- other_kernels: whether the sides chose different kernels: false if they share a choice; null if
---     they share none and a side has several choices
+-- by_choice: times of a side's choices, divided by that of its usual choice, if they differ by
+--     min_effect or more; otherwise, how common an unseen choice may be
+-- baseline_relative_l2_error, relative_l2_error: largest error of the side in the L2 norm
+-- baseline_relative_max_error, relative_max_error: largest error of the side in the max norm
+-- baseline_roofline_share, roofline_share: share of the roofline in the side's precision, median
+-- baseline_layout_conversions, layout_conversions: largest number of layout conversions in a step
+-- baseline_layout_conversion_ms, layout_conversion_ms: device time of layout conversions, median
+-- other_kernels: whether the sides chose different kernels; false if they have a choice in common
 with trials as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         *,

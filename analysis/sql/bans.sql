@@ -1,15 +1,14 @@
--- What does the ban of an engine cost, and what takes its place?
+-- What does the ban of an engine cost, and which engine takes its place?
 -- terminal: cell, ban, banned_ms, ratio[ratio_low ratio_high], wall_in_words, device_ratio,
 --     banned_l2_error, reproducibility
--- none: no cell was measured both with and without a ban: see `sweep bans`
+-- none: no cell was measured both with and without a ban; use `sweep bans` to measure some
 --
--- One row for each cell and ban. Bans that fail come first (`sweep query failures` shows how), then
--- those that lose most. A row uses the blocks in turns or those without turns, whichever group is
--- larger. Verdicts, ratios and intervals are as in `sweep query helps_or_hurts`, over all bans of a
--- sweep. Engines are those that cuDNN's log shows for a process of each side, at each first call.
+-- There is one row for each cell and ban. Bans that fail come first, then those that cost the most
+-- time. `sweep query helps_or_hurts --help` explains verdicts and ratios. The engines are from
+-- cuDNN's log of the first calls, in one process with the ban and one without it.
 --
--- in_its_place: each engine that was replaced, and the engine that came instead
 -- usual_kernels: convolution kernels that a step launches only without the ban
+-- banned_kernels: convolution kernels that a step launches only with the ban
 with sides as (
     select
         setting,
@@ -33,7 +32,7 @@ compared as (
         usual.l2_error as usual_l2_error, -- largest L2 error against float64 without the ban
         banned.l2_error as banned_l2_error, -- largest L2 error against float64 with the ban
         only_in(usual.kernels, banned.kernels) as usual_kernels,
-        only_in(banned.kernels, usual.kernels) as banned_kernels, -- kernels only with the ban
+        only_in(banned.kernels, usual.kernels) as banned_kernels,
         replaced(usual.taken, banned.taken) as swaps
     from sides as banned
     inner join sides as usual
@@ -42,7 +41,7 @@ compared as (
 
 select -- noqa: disable=AM04,RF02,ST06,ST07
     labels.* exclude (cell_id, cell_order),
-    compared.errata as ban, -- the errata, OPERATION:ENGINE
+    compared.errata as ban, -- banned engine, in the form OPERATION:ENGINE
     replace(verdicts.other_settings, ', errata=' || compared.errata, '') as other_settings,
     verdicts.in_turns,
     verdicts.blocks,
@@ -52,8 +51,8 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
         'ratio', 'ratio_low', 'ratio_high', 'wall_verdict', 'wall_in_words', 'device_ratio',
         'device_verdict'
     ]),
-    len(compared.swaps) as operations, -- operations that took another engine at a first call
-    list_sort(list_distinct(compared.swaps)) as in_its_place,
+    len(compared.swaps) as operations, -- number of operations that got another engine
+    list_sort(list_distinct(compared.swaps)) as in_its_place, -- engines that changed, as old → new
     columns([
         'usual_kernels', 'banned_kernels', 'usual_l2_error', 'banned_l2_error', 'reproducibility'
     ]),

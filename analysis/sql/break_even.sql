@@ -1,31 +1,25 @@
--- After how many iterations has a setting's longer start, such as a search, paid for itself?
--- $per TEXT = 'regime': regime, or shape for a row of each distinct shape of a regime
+-- After how many iterations does a setting's gain pay for its longer start, such as a search?
+-- $per TEXT = 'regime': regime (one row for each regime) or shape (one row for each distinct shape)
 -- terminal: cell, compute_cache, outcome, break_even_iterations[break_even_low break_even_high],
 --     baseline_cold_ms, candidate_cold_ms, tuning_ms, compile_ms, gain_ms, no_effect_reason
--- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
+-- none: no cell has two configs that differ only in the setting; see `sweep query coverage`
 --
--- One row for each cell, set of other settings and state of the compute cache. If the setting is
--- the cache, the state is that of the side with a cache. Outcomes:
+-- There is one row for each cell, set of other settings and state of the compute cache. The outcome
+-- is one of these:
 --     after         the candidate is ahead after break_even_iterations
---     at once       it costs no more to start, and gains
---     until         it costs less to start, loses per iteration, leads until break_even_iterations
---     never         it costs no less to start, and loses per iteration
---     inconclusive  fewer than two blocks, or the gain's interval contains zero; if there is a
---                   break_even_low, payback does not come before that
---     open loop     new shapes never end, so that searches are within the time per iteration
--- Intervals are t intervals over blocks. break_even_low is the least tuning / the largest gain,
--- break_even_high the reverse. A single block gives no interval: set new_compute_caches in a suite.
+--     at once       the candidate starts no later, and its iterations are faster
+--     until         the candidate is ahead only until break_even_iterations
+--     never         the candidate starts no sooner, and its iterations are slower
+--     inconclusive  there are fewer than two blocks, or the gain's interval contains zero
+--     open loop     new shapes never end, so the time per iteration includes searches
+-- The start includes compiling, graph capture and, for the field execution, the import of the
+-- compiler. Intervals are t intervals over blocks, so a single block has none. Set
+-- new_compute_caches in a suite for more blocks with an empty cache. If $per is shape, each shape
+-- is assumed to gain the same share of its own time.
 --
--- Compiling and capturing a graph are part of the start, as a search is; a recompilation or a new
--- graph is part of a further shape's cost. If $field is execution, the start also has the import
--- of the compiler (one-time costs of a process that compiles, less those of one that does not).
---
--- Per shape, tuning is the extra cost of its first call; the first shape also bears shared costs.
--- Iterations are those at that shape. A loop is timed over all its shapes, so each shape is assumed
--- to gain the same share of its own time, taken from the baseline's second call.
---
--- compile_ms: part of tuning_ms that compiling or capturing took; null: neither, or unknown
--- search_ms: the rest of tuning_ms, mean over the blocks in which that part is known
+-- compile_ms: part of tuning_ms for compiling or graph capture; null if none or unknown
+-- search_ms: mean of the rest of tuning_ms, over blocks in which compile_ms is known
+-- tuning_ms: extra time that the candidate takes to start, mean
 with blocks as materialized (
     select
         * rename (judged_cell as cell),
@@ -38,7 +32,7 @@ with blocks as materialized (
     where pairing = 'paired'
 ),
 
--- in units of the baseline's time, so that cells can be compared
+-- Gains are in units of the baseline's time, so that cells can be compared.
 gains as materialized ( -- noqa: ST03
     select -- noqa: ST06
         cell,
@@ -60,7 +54,7 @@ cells as (
             'cell_id', 'env_hash', 'software_hash', 'workload_hash', 'other_settings', 'loop_kind',
             'in_turns', 'no_effect_reason'
         ])),
-        count(gain_ms) as gain_blocks, -- paired blocks
+        count(gain_ms) as gain_blocks, -- number of paired blocks
         avg(gain_ms) as gain_ms, -- time per iteration that the candidate saves, mean over blocks
         avg(baseline_ms) filter (where gain_ms is not null) as unit_ms
     from blocks
@@ -88,8 +82,8 @@ visited as (
         unnest(candidate_first_ms[:shapes]) as candidate_cold_ms,
         unnest(candidate_compile_ms[:shapes]) - unnest(baseline_compile_ms[:shapes])
             as extra_compile_ms,
-        unnest(range(1, shapes + 1)) as shape_number, -- place in order of arrival, counted from 1
-        unnest(shape_names[:shapes]) as shape, -- sizes of the input, for $per = 'shape'
+        unnest(range(1, shapes + 1)) as shape_number, -- number of the shape in order of arrival
+        unnest(shape_names[:shapes]) as shape, -- sizes of the input, if $per is shape
         if(shape_number = 1, import_ms, 0) as import_ms,
         unnest(baseline_second_ms[:shapes]) as second_ms
     from blocks
@@ -109,17 +103,17 @@ tuned as (
     select -- noqa: ST06
         columns(['cell', 'compute_cache', 'shape_number', 'shape']),
         max(shapes) as shapes, -- largest number of distinct shapes in both trials of a block
-        median(baseline_cold_ms) as baseline_cold_ms, -- first calls of these shapes, median
+        median(baseline_cold_ms) as baseline_cold_ms, -- time of first calls of these shapes, median
         median(candidate_cold_ms) as candidate_cold_ms,
         count(candidate_cold_ms - baseline_cold_ms) as tuning_blocks, -- paired blocks in this state
-        avg(candidate_cold_ms - baseline_cold_ms + import_ms) as tuning_ms, -- extra start, mean
+        avg(candidate_cold_ms - baseline_cold_ms + import_ms) as tuning_ms,
         t_95(tuning_blocks - 1) * standard_error(candidate_cold_ms - baseline_cold_ms + import_ms)
             as margin_ms,
         tuning_ms - margin_ms as tuning_ms_low,
         tuning_ms + margin_ms as tuning_ms_high,
         nullif(avg(extra_compile_ms + import_ms), 0) as compile_ms,
         avg(candidate_cold_ms - baseline_cold_ms - extra_compile_ms) as search_ms,
-        avg(later_shape_ms) as later_shape_ms -- extra cold cost of each further shape; null if none
+        avg(later_shape_ms) as later_shape_ms -- extra time of the first call of each further shape
     from visited
     where compute_cache is not null
     group by cell, compute_cache, shape_number, shape
@@ -145,7 +139,7 @@ bounded as (
         case
             when no_effect_reason is not null then 'no_effect'
             when loop_kind = 'open' then 'open loop'
-            when not isfinite(gain_ms_low) then 'inconclusive' -- DuckDB has NaN above all numbers
+            when not isfinite(gain_ms_low) then 'inconclusive' -- DuckDB sorts NaN above all numbers
             when gain_ms_low > 0 then if(tuning_ms > 0, 'after', 'at once')
             when gain_ms_high < 0 then if(tuning_ms < 0, 'until', 'never')
             else 'inconclusive'
@@ -153,9 +147,9 @@ bounded as (
         case
             when outcome = 'at once' then 0
             when outcome in ('after', 'until') then tuning_ms / gain_ms
-        end as break_even_iterations, -- iterations until both are level: tuning_ms / gain_ms
+        end as break_even_iterations, -- iterations after which both sides took the same time
         case
-            when tuning_ms_low is null then null -- greatest() would take it for 0
+            when tuning_ms_low is null then null -- greatest() ignores nulls
             when outcome in ('after', 'at once') then greatest(tuning_ms_low, 0) / gain_ms_high
             when outcome = 'until' then greatest(-tuning_ms_high, 0) / -gain_ms_low
             when outcome = 'inconclusive' and tuning_ms_low > 0 and gain_ms_high > 0

@@ -1,22 +1,20 @@
--- Do processes agree on the kernels they choose, and what does it cost where they do not?
--- $ranks BIGINT = 8: processes of a job that wait for one another in each step
+-- Do processes choose the same kernels, and what does it cost if they do not?
+-- $ranks BIGINT = 8: number of processes in a job that wait for each other in each step
 -- terminal: cell, config, processes, distinct_choices, slowest_choice_ratio, rank_agreement,
 --     rank_agreement_high, straggler_cost, search_stalls
--- none: no process recorded its kernels; ok trials on a GPU record them
+-- none: no kernels are recorded; only ok trials on a GPU record them
 --
--- One row for each cell and config. A choice is what the convolutions of one step launch: kernels,
--- their order and grids. Kernels, conversions and logs are those of the modal choice, the most
--- common one; times are medians over processes. The prediction treats ranks as further processes.
--- Few processes may miss rare choices; only the interval of rank_agreement allows for these
--- (Clopper and Pearson's). The seen_ columns are null for trials on a single GPU.
+-- There is one row for each cell and config. A choice is the list of kernels, with their grids,
+-- that the convolutions of a step launch. The modal choice is the most common one. Kernels,
+-- conversions and logs are those of the modal choice. Times are medians over processes. Values for
+-- ranks are predicted from single processes, except in the seen_ columns, which trials on several
+-- GPUs measure.
 --
--- entropy_bits: 0 if all agree, log2(n) for n equally common choices; too low for few processes
--- slowest_choice_ratio: device time of the slowest choice / of the fastest
--- layout_conversion_share: share of device time in conversions; null if shapes vary
--- straggler_cost: what a step loses by waiting for the slowest rank: mean device time of the
---     slowest of $ranks processes / mean of one, less 1
--- search_stalls: steps that wait for a search if each rank draws its own sizes, all equally likely;
---     null if nothing is searched, or sizes never come back
+-- entropy_bits: entropy of the choices; 0 if all agree, log2(n) for n equally common choices
+-- slowest_choice_ratio: device time of the slowest choice, divided by that of the fastest
+-- layout_conversion_share: share of device time in layout conversions; null if shapes vary
+-- straggler_cost: relative time that a step loses by waiting for the slowest of $ranks processes
+-- search_stalls: number of steps that wait for a search, if each rank draws its own sizes
 with trials as (
     select
         *,
@@ -73,20 +71,20 @@ ranked as (
 config_choices as (
     select -- noqa: ST06
         any_value(config) as config,
-        sum(processes)::bigint as processes, -- processes whose kernels are known
+        sum(processes)::bigint as processes, -- number of processes whose kernels are known
         sum(processes)::bigint as n,
         max(processes) as k,
-        -- each further rank counts as one of the other processes; a choice of one process adds 0
+        -- A further rank makes the same choice with probability (processes - 1) / (of_config - 1).
         sum(processes / of_config * ((processes - 1) / nullif(of_config - 1, 0)) ** ($ranks - 1))
             as rank_agreement, -- chance that ranks choose the same kernels; null for one process
         map_values(list_histogram(flatten(list(fingerprints)))) as of_same_bits,
         any_value(searched_shapes) as searched_shapes,
-        any_value(cell_choices) as cell_choices, -- different choices over all the cell's configs
-        count(*) as distinct_choices, -- different choices of the row's processes
+        any_value(cell_choices) as cell_choices, -- different choices over all configs of the cell
+        count(*) as distinct_choices, -- number of different choices in this config
         any_value(kernels_hash) filter (where is_modal) as choice, -- hash of the modal choice
         max(processes) / sum(processes) as choice_share, -- share of processes with the modal choice
         log2(sum(processes)) - sum(processes * log2(processes)) / sum(processes) as raw_entropy,
-        greatest(raw_entropy, 0) as entropy_bits, -- rounding may leave it below 0
+        greatest(raw_entropy, 0) as entropy_bits,
         any_value(trial) filter (where is_modal) as trial,
         any_value(choice_device_ms) filter (where is_modal) as choice_device_ms,
         list_sort(flatten(list(device_ms))) as every_device_ms,
@@ -101,7 +99,7 @@ config_choices as (
         list_avg(flatten(list(same_bits)))
             as seen_bits_agreement, -- share of trials whose ranks all got the same bits
         list_avg(flatten(list(straggler_costs)))
-            as seen_straggler_cost, -- slowest rank's device time / the mean, less 1
+            as seen_straggler_cost, -- device time of the slowest rank, divided by the mean, less 1
         list_avg(flatten(list(wait_ms)))
             as seen_wait_ms, -- time of NCCL's kernels, mean over ranks
         kernels_source,
@@ -118,8 +116,8 @@ predicted as (
             of_same_bits,
             lambda n: n / list_sum(of_same_bits)
             * ((n - 1) / nullif(list_sum(of_same_bits) - 1, 0)) ** ($ranks - 1)
-        )) as rank_bits_agreement, -- chance that all compute the same bits; null for one process
-        -- the probability that each process is the slowest
+        )) as rank_bits_agreement, -- chance that ranks compute the same bits; null for one process
+        -- Each process is weighted by its probability of being the slowest one.
         list_sum(list_transform(
             range(1, timed + 1),
             lambda n: every_device_ms[n] * ((n / timed) ** $ranks - ((n - 1) / timed) ** $ranks)
@@ -148,7 +146,7 @@ select -- noqa: disable=AM04,RF02,ST06,ST07
     shown_choices.kernels,
     list_median(predicted.every_device_ms) as device_ms, -- device time, median over processes
     if(predicted.k = 1, 0, modal_shares.low ** $ranks) as rank_agreement_low,
-    -- no choice is more common than the modal one
+    -- No choice is more common than the modal one.
     modal_shares.high ** ($ranks - 1) as rank_agreement_high,
     from_log.engines as logged_engines, -- engines of the modal choice, from cuDNN's log
     columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash'])

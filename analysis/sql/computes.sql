@@ -1,13 +1,14 @@
--- Do configs and processes compute equal bits, and how far are these from float64?
+-- Do configs and processes compute the same bits, and how far are results from float64?
 -- terminal: cell, config, processes, distinct_fingerprints, bitwise_repeatable, same_as_default,
 --     relative_l2_error
 -- none: no trial ended well
 --
--- One row for each cell and config, over all processes. A fingerprint is a hash of a step's outputs
--- and gradients; a process whose error is unknown takes that of a process with the same
--- fingerprint. PyTorch's default config is compared with its A/A twins.
+-- There is one row for each cell and config, over all processes. A fingerprint is a hash of a
+-- step's outputs and gradients. Processes with the same fingerprint have the same error. Each
+-- process is compared with the process of PyTorch's default config in its block.
 --
--- processes_with_error: processes whose error against float64 is known
+-- same_as_default: number of processes with the same bits as the default config
+-- processes_with_error: number of processes whose error against float64 is known
 -- relative_l2_error, relative_max_error: largest relative error among the processes
 -- finite_losses: whether the first and last loss of every process are finite
 with processes as (
@@ -41,17 +42,17 @@ paired as (
 counted as (
     select
         config,
-        count(fingerprint) as processes, -- processes whose fingerprint is known
-        count(distinct fingerprint) as distinct_fingerprints, -- different fingerprints of processes
+        count(fingerprint) as processes, -- number of processes whose fingerprint is known
+        count(distinct fingerprint) as distinct_fingerprints, -- number of different fingerprints
         bool_and(bitwise_repeatable) as bitwise_repeatable,
-        count(same_bits) as default_pairs, -- processes compared with their block's default config
-        count(*) filter (where same_bits) as same_as_default, -- default_pairs with equal bits
+        count(same_bits) as default_pairs, -- number of processes compared with the default config
+        count(*) filter (where same_bits) as same_as_default,
         count(relative_l2_error) as processes_with_error,
         max(relative_l2_error) as relative_l2_error,
         max(relative_max_error) as relative_max_error,
         median(loss_first) as loss, -- loss of the first training step, median over processes
-        count(loss_difference) as loss_pairs, -- pairs with the default config, both with a loss
-        max(loss_difference) as loss_difference, -- largest relative difference of a pair's losses
+        count(loss_difference) as loss_pairs, -- processes whose loss is compared with the default's
+        max(loss_difference) as loss_difference, -- largest relative difference of compared losses
         bool_and(isfinite(loss_first) and isfinite(loss_last)) as finite_losses,
         any_value(columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']))
     from paired

@@ -2,14 +2,15 @@
 -- terminal: sweep_id, cell, blocks, usable_blocks, planned, recorded, failed, missing, not_begun
 -- none: no trial is recorded
 --
--- One row for each sweep and cell. A cell's planned trials are one of each config in each block. In
--- a race, a recorded trial that is neither ok nor failed was raced out. A cell or block without
--- records shows only in the sweep's own counts: sweep_planned - sweep_recorded trials are missing
--- in all, also of shards that have not begun.
--- not_begun: cells of the sweep's plan without a recorded trial; 0 for rows older than the column
+-- There is one row for each sweep and cell. The plan of a cell has a trial of each config in each
+-- block. In a race, a recorded trial that is neither ok nor failed was raced out. A cell without
+-- records has no row, but sweep_planned includes its trials.
 --
+-- not_begun: number of the sweep's planned cells without a recorded trial
+-- incomplete_blocks: number of blocks in which a config failed or is missing
 -- split_blocks: complete blocks whose trials ran on different slots or in different launches
--- doubtful_blocks: complete blocks on one slot with a trial whose GPU was throttled or shared
+-- doubtful_blocks: complete blocks that are not split, but had a throttled or shared GPU
+-- sweep_recorded: number of planned trials that are recorded
 with trials as materialized ( -- noqa: disable=AM04,RF02,ST06,ST07
     select
         columns([
@@ -65,14 +66,14 @@ grouped as (
     select
         sweep_id,
         cell_id,
-        count(*) as blocks, -- blocks with a recorded trial
-        count(*) filter (where is_repeat) as repeated_blocks, -- blocks that repeat a split one
-        count(*) filter (where ok_configs < configs) as incomplete_blocks, -- with a config not ok
+        count(*) as blocks, -- number of blocks with a recorded trial
+        count(*) filter (where is_repeat) as repeated_blocks, -- blocks that repeat split blocks
+        count(*) filter (where ok_configs < configs) as incomplete_blocks,
         count(*) filter (where ok_configs = configs and split) as split_blocks,
         count(*) filter (where ok_configs = configs and not split and doubtful)
             as doubtful_blocks,
         count(*) filter (where ok_configs = configs and not split and not doubtful)
-            as usable_blocks -- with every config ok, on one slot, in one launch, and not doubtful
+            as usable_blocks -- number of complete blocks that are neither split nor doubtful
     from blocks
     inner join cells using (sweep_id, cell_id)
     group by sweep_id, cell_id
@@ -81,8 +82,8 @@ grouped as (
 sweeps as (
     select
         sweep_id,
-        max(plan_trials) as sweep_planned, -- trials in the sweep's plan
-        count(*) filter (where repeats_block is null) as sweep_recorded, -- planned trials recorded
+        max(plan_trials) as sweep_planned, -- number of trials in the sweep's plan
+        count(*) filter (where repeats_block is null) as sweep_recorded,
         greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
         string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards)
             as sweep_shards -- shards with records, such as 1/4; null if the plan was not split
@@ -94,14 +95,14 @@ select
     sweep_id,
     cells.suite,
     labels.* exclude (cell_id, cell_order),
-    cells.configs, -- the cell's recorded configs
+    cells.configs, -- number of recorded configs of the cell
     grouped.* exclude (sweep_id, cell_id),
-    cells.replicates, -- ok trials of the config with the fewest, A/A twins left out
-    cells.configs * grouped.blocks + cells.twins as planned, -- configs × blocks, and twins
+    cells.replicates, -- smallest number of ok trials of a config, without twins
+    cells.configs * grouped.blocks + cells.twins as planned, -- trials planned in these blocks
     cells.recorded,
     cells.ok,
     cells.failed,
-    planned - cells.recorded as missing, -- planned less recorded
+    planned - cells.recorded as missing, -- number of planned trials that are not recorded
     sweeps.* exclude (sweep_id),
     cell_id
 from cells

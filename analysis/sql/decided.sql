@@ -1,14 +1,14 @@
 -- Which cells are decided, and how many more blocks would the others need?
--- $one_sided BOOLEAN = false: for a gate: not_slower decides too, and no cell is given up early
--- $of_cells BIGINT = 0: rows that the finished plan will have; verdicts are corrected for so many
+-- $one_sided BOOLEAN = false: whether a cell is decided if the candidate is not slower (for gates)
+-- $of_cells BIGINT = 0: number of rows that the whole plan will have; each counts as a test
 -- terminal: cell, state, blocks, blocks_needed, ratio[ratio_low ratio_high], block_s
--- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
+-- none: no cell has two configs that differ only in the setting; see `sweep query coverage`
 --
--- `replicates: {until: decided}` runs this after each look: docs/measuring.md (How many blocks). A
--- decided cell's state is its wall verdict. Another is hopeless if no block is left or more blocks
--- would hardly decide it, else open. With a fixed number of blocks, undecided cells stay open.
+-- A sweep with `replicates: {until: decided}` runs this query between blocks. docs/measuring.md
+-- (How many blocks) explains it. The state of a decided cell is its verdict on wall time. An
+-- undecided cell is hopeless if the remaining blocks would hardly decide it. Otherwise, it is open.
 --
--- surroundings: what surrounds a step; `state` in other questions
+-- surroundings: name of the code that surrounds a step; other questions call it `state`
 select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order) rename (state as surroundings),
     columns([

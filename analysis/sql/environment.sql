@@ -2,17 +2,15 @@
 -- terminal: host, gpu, slots, driver, cudnn, torch, trials, sweeps
 -- none: no trial is recorded
 --
--- One row for each host, hardware and software. Clock, power and copy_gbps are medians over trials.
+-- There is one row for each host, hardware and software. Clock, power and copy_gbps are medians
+-- over trials.
 --
--- cpu_cores, fewest_cpu_cores: CPU cores of a trial, the most and the fewest
--- trials, sweeps: number of trials and sweeps recorded on this hardware and software
--- throttled, shared_gpu, power_capped, clocks_unsettled: trials with this warning
--- other_shapes: trials whose workload made other shapes than requested
--- own_loss_unused: trials whose model returned a loss of its own that the step did not use
--- not_finite: trials whose first calls gave infinities or NaN
--- diverged: trials whose loss was finite at first and was not at the end
--- resembling_sweeps: sweeps whose blocks resemble each other, so that intervals may be too narrow
--- copy_gbps_p10, copy_gbps_p90: 10th and 90th percentile of copy_gbps over trials
+-- throttled, shared_gpu, power_capped, clocks_unsettled: number of trials with this warning
+-- other_shapes: number of trials whose workload made other shapes than requested
+-- own_loss_unused: number of trials that did not use the loss that the model returned
+-- not_finite: number of trials whose first calls returned infinities or NaN
+-- diverged: number of trials whose loss was finite at first, but not at the end
+-- resembling_sweeps: sweeps with correlated blocks, whose intervals may be too narrow
 -- commits: git commits of cudnn-sweep, if known
 select -- noqa: ST06
     host,
@@ -22,13 +20,13 @@ select -- noqa: ST06
     any_value(mig_profile) as mig_profile,
     max(max_sm_clock_mhz) as max_sm_clock_mhz,
     max(power_limit_w) as power_limit_w,
-    count(distinct slot) as slots, -- the host's GPUs with trials, or CPU slots
-    max(cpu_cores) as cpu_cores,
-    min(cpu_cores) as fewest_cpu_cores,
+    count(distinct slot) as slots, -- number of GPUs or CPU slots with trials
+    max(cpu_cores) as cpu_cores, -- largest number of CPU cores of a trial
+    min(cpu_cores) as fewest_cpu_cores, -- smallest number of CPU cores of a trial
     any_value(columns(['driver', 'cuda', 'cudnn', 'torch', 'ray', 'python', 'os', 'version'])),
     list_sort(list(distinct commit) filter (where commit is not null)) as commits,
-    count(*) as trials,
-    count(distinct sweep_id) as sweeps,
+    count(*) as trials, -- number of trials on this hardware and software
+    count(distinct sweep_id) as sweeps, -- number of sweeps on this hardware and software
     min(started_at) as first_started_at,
     max(ended_at) as last_ended_at,
     count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
@@ -46,9 +44,9 @@ select -- noqa: ST06
     min(sm_clock_low_mhz) as sm_clock_low_mhz,
     median(power_w) as power_w,
     max(temperature_c) as temperature_c,
-    median(calibration_copy_gbps) as copy_gbps, -- the calibration's copy, 10^9 bytes per second
-    quantile_cont(calibration_copy_gbps, 0.1) as copy_gbps_p10,
-    quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90,
+    median(calibration_copy_gbps) as copy_gbps, -- speed of the calibration's copy, 10^9 bytes/s
+    quantile_cont(calibration_copy_gbps, 0.1) as copy_gbps_p10, -- 10th percentile of copy_gbps
+    quantile_cont(calibration_copy_gbps, 0.9) as copy_gbps_p90, -- 90th percentile of copy_gbps
     env_hash,
     software_hash
 from records

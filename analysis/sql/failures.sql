@@ -2,8 +2,8 @@
 -- terminal: cell, config, replicate, status, message, trial_id
 -- none: every recorded trial is ok
 --
--- To read what a trial printed, with the traceback of what it raised:
--- sweep query "select last_output from records where trial_id = '...'"
+-- This query returns what a trial printed, with the traceback of its error:
+--     sweep query "select last_output from records where trial_id = '...'"
 select -- noqa: disable=AL03,AM04,RF02,ST06,ST07
     sweep_id,
     status,

@@ -1,25 +1,25 @@
--- What became of the cases that people reported?
+-- Do the cases that people reported still occur?
 -- terminal: case_id, claim, outcome, because, baseline_value, candidate_value,
 --     value[value_low value_high], cause
 -- none: no trial is recorded
 --
--- One row for each case, GPU, hardware and software; one row for an unmeasured case. A row's trials
--- are those of the suite `field`, or any others of the same cells and settings. How value,
--- interval, outcome and cause are found is in docs/field.md (What became of them).
+-- There is one row for each case, GPU, hardware and software. A case that was not measured has one
+-- row. Trials of all suites are used if they have the cells and settings of a case. docs/field.md
+-- (What became of them) explains the outcomes and causes.
 --
--- case_id: the report, by its line in workloads/field/*.csv
--- address: where it was reported
--- kind: what it compares: config, precision, layout, sizes, a bound; or version, execution, other
--- claim: what was claimed
--- contrast: what differs: the baseline's value → the candidate's; null for a bound
--- measure: the number that the claim is about
--- holds: how the claim bounds measure: above bound, below it, or within 1 / bound to bound
--- bound: the claim's bound
--- assumed: what the report leaves open
+-- case_id: identifier of the case in workloads/field/cases.csv
+-- address: URL of the report
+-- kind: kind of comparison: config, precision, layout, sizes, bound, version, execution or other
+-- claim: what the report claims, as a sentence
+-- contrast: setting that differs, with both values; null if the claim is about one side
+-- measure: name of the number that the claim is about
+-- holds: claim about the number: above `bound`, below it, or within that factor of 1
+-- bound: limit that the claim sets for the number
+-- assumed: assumptions about details that the report does not give
 -- outcome: still there, gone, reversed, undecided, not measured yet, or not to be run here
--- value_low, value_high: ends of value's interval; without a candidate, its range over processes
--- baseline_value: the baseline's measured value: ms, bytes of memory, or a number without unit
--- torch_then, cudnn_then, gpu_then: what the report ran on
+-- value_low, value_high: ends of the interval of `value`; without a candidate, range over processes
+-- baseline_value: measured value of the baseline, in ms, in bytes, or without a unit
+-- torch_then, cudnn_then, gpu_then: version or GPU that the report names
 with claims as materialized ( -- noqa: disable=RF01,RF02,RF03,RF04,RF05,ST06,LT02,LT09,LT14,AL10
     select
         *,
@@ -75,7 +75,7 @@ processes as materialized (
             'cell', 'side', 'cell_id', 'sweep_id', 'launch_id', 'slot', 'block', 'trial_id',
             'steady_device_source'
         ]),
-        -- in open loops, only the steps that every process made: later ones have other shapes
+        -- Later steps of open loops have other shapes. Only the steps of all processes are used.
         coalesce(list_avg(loops.ms[:trials.steps]), trials.steady_wall_ms) as wall,
         trials.steady_device_ms as device,
         greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes)::double as memory,
@@ -94,7 +94,7 @@ sides as materialized (
         count(*) as trials,
         any_value(message) filter (where status <> 'ok') as message,
         count(*) filter (where counts) as measured,
-        -- every ok trial is doubtful
+        -- true if all ok trials have unreliable times
         measured = 0 and bool_or(status = 'ok') as lacks,
         string_agg(distinct array_to_string(list_sort(routes), ' '), ', ')
             filter (where counts) as routes,
@@ -203,13 +203,13 @@ found as (
         b.gpu,
         b.env_hash,
         b.software_hash,
-        coalesce(b.trials, 0) as baseline_trials, -- trials of the baseline
+        coalesce(b.trials, 0) as baseline_trials, -- number of trials of the baseline
         coalesce(c.trials, 0) as candidate_trials,
         b.routes as baseline_routes, -- backends that PyTorch selected in the baseline
         c.routes as candidate_routes,
         now.of[number].middle as baseline_value,
         other.of[number].middle as candidate_value,
-        if(has_two, verdicts.ratio, now.of[number].middle) as value, -- the measure's value today
+        if(has_two, verdicts.ratio, now.of[number].middle) as value, -- measured value of the number
         if(has_two, verdicts.ratio_low, now.of[number].low) as value_low,
         if(has_two, verdicts.ratio_high, now.of[number].high) as value_high,
         verdicts.verdict in ('helps', 'hurts') as differs,
@@ -256,7 +256,7 @@ select
                 if(b.measured = 0, b.message, null), if(c.measured = 0, c.message, null),
                 'no message'
             )
-    end as because, -- why the case is not to be run here
+    end as because, -- reason why the case cannot be run here
     case
         when found.measure = 'outside_cudnn' and found.value > 0 then 'route'
         when not coalesce(found.differs, false) then null
@@ -273,7 +273,7 @@ select
             then 'heuristic'
         when b.kernels_hash <> c.kernels_hash then 'kernel'
         else 'not in the record'
-    end as cause, -- what makes the two sides differ today; null within $min_effect
+    end as cause, -- cause of the difference between the two sides; null if they hardly differ
     software.torch,
     software.cudnn,
     software.driver

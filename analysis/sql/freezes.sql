@@ -1,28 +1,25 @@
 -- How much of benchmark's gain does a process keep if errata replace benchmark?
 -- terminal: cell, off_ms, on_ms, frozen_ms, frozen_ratio[frozen_ratio_low frozen_ratio_high],
 --     kept[kept_low kept_high], kept_by, on_first_ms, frozen_first_ms
--- none: no cell was measured with benchmark off, on, and with errata: see `sweep freeze`
+-- none: no cell was measured with benchmark off, on, and with errata; use `sweep freeze`
 --
--- One row for each sweep, cell and set of errata. A process has benchmark off or on, or is frozen:
--- off, with the errata. Ratios are geometric means over blocks with all three, by rounds; intervals
--- are as in `sweep query helps_or_hurts`. The interval of kept is the delta method's, on the same
--- blocks.
+-- There is one row for each sweep, cell and set of errata. A process is `on` if benchmark is on,
+-- `off` if it is off, and `frozen` if errata replace it. Ratios are geometric means over blocks
+-- that have all three kinds of processes.
 --
--- rules: how many rules the errata have
--- blocks: blocks with an off, an on and a frozen process
--- on_ratio: wall time of a step with on / off
--- on_device_ratio: device time with on / off
--- frozen_ratio: wall time of a step, frozen / off
--- frozen_device_ratio: device time, frozen / off
--- kept: share of on's gain that frozen keeps; null unless the interval of on's ratio is below 1
--- kept_by: what kept compares: wall, or device if the loop is CPU-bound
--- off_ms: time per step with off, median of the processes
--- off_first_ms: first calls of all shapes with off and an empty compute cache, median
--- off_first_warm_ms: first calls of all shapes with off and a warm compute cache, median
--- off_peak_bytes: most memory reserved with off
--- off_results, off_choices: number of different results, and of different kernel choices, with off
--- off_l2_error: relative L2 error against float64 with off; null if not requested
--- processes: frozen processes
+-- rules: number of rules in the errata
+-- on_ratio: wall time of a step with benchmark on, divided by that with benchmark off
+-- on_device_ratio: device time of a step with benchmark on, divided by that with benchmark off
+-- frozen_ratio: wall time of a step with errata, divided by that with benchmark off
+-- frozen_device_ratio: device time of a step with errata, divided by that with benchmark off
+-- kept: share of benchmark's gain that frozen processes keep; null unless benchmark surely gains
+-- off_ms: wall time of a step with benchmark off, median over processes
+-- off_first_ms: time of first calls with benchmark off and an empty compute cache, median
+-- off_first_warm_ms: time of first calls with benchmark off and a warm compute cache, median
+-- off_peak_bytes: peak memory reserved with benchmark off
+-- off_results: number of different results with benchmark off
+-- off_choices: number of different choices of kernels with benchmark off
+-- off_l2_error: largest relative L2 error against float64 with benchmark off
 with trials as ( -- noqa: disable=AL03,AM04,RF01,RF02,RF03,RF04,ST03,ST06
     select
         *,
@@ -68,13 +65,12 @@ pairs as materialized (
     where pairing = 'paired'
 ),
 
--- One row for each block with all three processes. by_frozen and by_on are the sizes of kept's
--- derivatives by the logs of frozen_ratio and on_ratio, times 1 - on_ratio.
+-- `by_frozen` and `by_on` are the weights of the two ratios' logarithms in the interval of `kept`.
 blocks as (
     select
         frozen.cell_of_pair as cell,
         coalesce(frozen.waits_for_cpu or searching.waits_for_cpu, false) as waits,
-        -- a single block has the usual interval, as in `judged`
+        -- A single block has the usual 95% interval.
         if(count(*) over own = 1, 1, frozen.share) as own_share,
         exp(avg(if(waits, frozen.device, frozen.wall)) over own) as by_frozen,
         exp(avg(if(waits, searching.device, searching.wall)) over own) as on_ratio,
@@ -155,7 +151,7 @@ cells as (
 select -- noqa: ST06
     labels.* exclude (cell_id, cell_order), -- noqa: AM04, RF02
     if(frozen.errata = '', 0, len(string_split(frozen.errata, ', '))) as rules,
-    cells.blocks,
+    cells.blocks, -- number of blocks with an off, an on and a frozen process
     columns(ratios.* exclude (
         cell, kept_ratio, kept_ratio_low, kept_ratio_high, kept_device_ratio, kept_device_ratio_low,
         kept_device_ratio_high
@@ -165,11 +161,11 @@ select -- noqa: ST06
     / (1 - cells.on_ratio) as kept_low,
     kept + ln(if(waits, kept_device_ratio_high / kept_device_ratio, kept_ratio_high / kept_ratio))
     / (1 - cells.on_ratio) as kept_high,
-    if(waits, 'device', 'wall') as kept_by,
+    if(waits, 'device', 'wall') as kept_by, -- time that is compared: wall, or device if CPU-bound
     columns(off_way.* exclude (way, sweep_id, cell_id, errata, processes)) as 'off_\0', -- noqa
     columns(on_way.* exclude (way, sweep_id, cell_id, errata, processes)) as 'on_\0', -- noqa
     columns(frozen.* exclude (way, sweep_id, cell_id, errata, processes)) as 'frozen_\0', -- noqa
-    frozen.processes,
+    frozen.processes, -- number of frozen processes
     frozen.errata,
     frozen.sweep_id,
     frozen.cell_id

@@ -1,25 +1,24 @@
 -- Where does a setting help, where does it hurt, and where does it make no difference?
--- $worst BIGINT = NULL: only so many rows that fail or hurt, the worst first; all if null
--- $is_over BOOLEAN = NULL: whether the last block ran, so all error is spent; null: as stored
+-- $worst BIGINT = NULL: number of rows to show, only the worst that fail or hurt; null: all rows
+-- $is_over BOOLEAN = NULL: whether the sweep is finished and gets no more blocks; null: as stored
 -- terminal: cell, baseline_ms, candidate_ms, ratio[ratio_low ratio_high], wall_in_words,
 --     device_ratio, device_verdict, errors, notes
--- none: no cell has two configs that differ in the setting alone: see `sweep query coverage`
+-- none: no cell has two configs that differ only in the setting; see `sweep query coverage`
 --
--- One row for each cell and set of other settings; blocks in turns have a row of their own. A ratio
--- is candidate / baseline, the geometric mean over blocks. Its verdict tests it against min_effect;
--- 5% of `helps` and `hurts` may be wrong. A verdict is fails if the candidate failed in more blocks
--- (Fisher's exact test), or if its failures leave no pair. docs/measuring.md says more (What a
--- verdict rests on). With field twin, baseline 0 and candidate 1, a row that helps or hurts is a
--- false alarm. $worst puts failures first, then the rows that hurt most in wall or device time. If
--- the kernels are the same, look for other causes: launch_bound, warnings, the cell's trials.
+-- There is one row for each cell and set of other settings. Blocks in turns have a separate row. A
+-- ratio is the candidate's value divided by the baseline's, as a geometric mean over blocks. A
+-- verdict tests the ratio against min_effect, and 5% of `helps` and `hurts` may be wrong. The
+-- verdict is `fails` if the candidate fails more often than the baseline (Fisher's test).
+-- docs/measuring.md (What a verdict rests on) has more about verdicts. With field twin, baseline 0
+-- and candidate 1, each `helps` or `hurts` is a false alarm. With $worst, rows that fail come
+-- first.
 --
--- by_choice: wall ratio by choice of kernels, if the choices differ by min_effect or more; or how
---     common an unseen choice may be
--- notes: why there is no device ratio, errors of trials that compile or capture, and what splits a
---     compiled model
--- errors: relative L2 errors against float64, blocks with equal bits; only if field is precision
--- baseline_relative_l2_error, candidate_relative_l2_error: the largest over blocks; null: unknown
--- baseline_throttled: blocks in which the GPU slowed down under the baseline
+-- by_choice: wall ratio of each choice of kernels if they differ by min_effect or more; otherwise,
+--     how common an unseen choice may be
+-- notes: why there is no device ratio, errors of compiling or capturing, and graph breaks
+-- errors: L2 errors against float64 and number of blocks with the same bits, for field precision
+-- baseline_relative_l2_error: largest relative L2 error of the baseline against float64
+-- baseline_throttled: number of blocks in which the GPU was throttled under the baseline
 with found as (
     select
         *,

@@ -1,8 +1,8 @@
--- Which records does PyTorch's benchmark database take, for its dashboard (HUD)?
+-- Which records can be uploaded to PyTorch's benchmark database, for its dashboard (HUD)?
 -- none: no process ended well
 --
--- One row for each sweep, cell, config and metric; `--format json` makes the file that is uploaded,
--- with the fields of oss_ci_benchmark_v3. The action that uploads adds the run and the commit.
+-- There is one row for each sweep, cell, config and metric. `--format json` writes the file to
+-- upload, with the fields of oss_ci_benchmark_v3. The GitHub action for the upload adds the rest.
 with by_metric as ( -- noqa: disable=LT01,RF04
     unpivot (
         select *
@@ -41,13 +41,13 @@ select
             'sweep_id': grouped.night,
             'cell_id': grouped.cell_id
         }
-    } as benchmark, -- name, mode and dtype; extra_info has config, other axes and sweep
+    } as benchmark, -- name, mode and dtype; `extra_info` has the other axes, config and sweep
     {
         'name': coalesce(labels.problem, labels.workload),
         'type': if(labels.problem is null, 'workload', 'convolution'),
         'backend': 'cudnn',
         'origins': ['cudnn-sweep']
-    } as model, -- the workload or the convolution
+    } as model, -- name and type of the workload or convolution
     [
         {
             'name': if(software.driver is null, 'cpu', 'cuda'),
@@ -57,12 +57,12 @@ select
             'gpu_count': 1,
             'extra_info': {'hostname': grouped.host}
         }
-    ] as runners, -- the machine; the type is the GPU model
+    ] as runners, -- machine, with the GPU model as its type
     {
         'pytorch': {'repo': 'pytorch/pytorch', 'version': software.torch},
         'cudnn': {'version': coalesce(software.cudnn::text, '')},
         'driver': {'version': coalesce(software.driver, '')}
-    } as dependencies, -- versions, by name
+    } as dependencies, -- versions of PyTorch, cuDNN and the driver
     {
         'name': grouped.metric,
         'benchmark_values': grouped.found,
@@ -73,7 +73,7 @@ select
                 else 'ms'
             end
         }
-    } as metric -- name, and a value for each process; extra_info has the unit
+    } as metric -- name and unit of the metric, with its value in each process
 from grouped
 inner join cell_labels() as labels on grouped.cell_id = labels.cell_id
 inner join software_labels() as software on grouped.software_hash = software.software_hash

@@ -2,8 +2,9 @@
 -- terminal: night, gpu, host, precision, trials, calibration_matmul_tflops, calibration_copy_gbps
 -- none: no night is recorded
 --
--- One row for each night, GPU, host and precision. Calibration is the median over trials: if both
--- the matrix product and the copy are slower, so was the machine.
+-- There is one row for each night, GPU, host and precision. Calibration results are medians over
+-- trials. If the matrix product and the copy are both slower than in other nights, so was the
+-- machine.
 select
     sweep_id as night,
     env_hash,
@@ -12,7 +13,7 @@ select
     host,
     cpu_model,
     precision, -- noqa: RF04
-    count(*) as trials, -- the night's trials on this GPU and host, in this precision
+    count(*) as trials, -- number of the night's trials on this GPU and host, in this precision
     median(calibration_matmul_tflops) as calibration_matmul_tflops,
     median(calibration_copy_gbps) as calibration_copy_gbps
 from records

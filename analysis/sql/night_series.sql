@@ -1,16 +1,15 @@
--- What did each night measure, as series for comparing nights?
+-- Which values did each night measure, for comparison with other nights?
 -- terminal: night, cell, config, metric, value, word, processes
 -- none: no night is recorded
 --
--- One row for each night, cell, config and metric: the median over the night's processes, with
--- their most common GPU, host and code. A night is the sweep night-DATE-NAME, and what
--- confirm-DATE-NAME measured again with the same software. Times leave out processes whose GPU was
--- throttled or shared. If one trial failed, the night has a failure. A/A twins are left out.
+-- There is one row for each night, cell, config and metric. The value is the median over the
+-- night's processes, with their most common GPU, host and code. Processes of a sweep
+-- confirm-DATE-NAME belong to night-DATE-NAME. Times leave out processes whose GPU was throttled or
+-- shared. If one trial failed, the night has a failure.
 --
--- value: median over the processes; null if the metric is no number
--- word: for engine, a step's most common kernels; for bits, their hash; for repeats, whether bits
---     repeat, in three processes or more; for failure, how trials ended; for layout_losses, the
---     layers that lose channels_last; else null
+-- value: median over the processes; null if the metric has a word
+-- word: text of the metric: kernels (engine), hash of bits (bits), whether bits repeat (repeats),
+--     status of trials (failure), or layers without channels_last (layout_losses)
 with grouped as (
     select
         night,
@@ -53,7 +52,7 @@ select
     metric,
     found['value'] as value, -- noqa: RF04
     found['word'] as word,
-    found['processes'] as processes, -- processes behind the value or word
+    found['processes'] as processes, -- number of processes behind the value or word
     columns([
         'settings', 'workload_hash', 'cell_id', 'env_hash', 'software_hash', 'gpu_uuid', 'host',
         'cpu_model'

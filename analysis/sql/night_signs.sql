@@ -1,12 +1,12 @@
 -- Did a setting help or hurt, night by night?
 -- terminal: night, cell, contrast, other_settings, word, processes
--- none: no night has two configs that differ in the setting alone
+-- none: no night has two configs that differ only in the setting
 --
--- One row for each night, cell, software and set of other settings. A verdict compares wall times
--- of the night's own blocks. Each cell's error is 5%, uncorrected, because fresh blocks confirm
--- unusual results.
+-- There is one row for each night, cell, software and set of other settings. A verdict compares
+-- wall times of the night's own blocks. Each cell is tested at the 5% level, without a correction
+-- for the number of cells.
 --
--- word: helps, hurts, equivalent, inconclusive or no_effect
+-- word: verdict: helps, hurts, equivalent, inconclusive or no_effect
 with logs as (
     select -- noqa: ST06
         columns([
@@ -38,7 +38,7 @@ estimates as (select *, cell as family from over_choices('logs')) -- noqa
 select -- noqa: disable=RF02,ST06
     nights.sweep_id as night, -- sweep_id of the night, or of its confirmation
     shown(nights.no_effect_reason, coalesce(verdicts.verdict, 'inconclusive')) as word,
-    nights.blocks as processes, -- paired blocks
+    nights.blocks as processes, -- number of paired blocks
     $field || ': ' || $baseline || ' → ' || $candidate as contrast,
     nights.other_settings,
     nights.cell_id,

@@ -1,10 +1,10 @@
--- Which nights are stored, what did they plan to measure, and with what?
+-- Which nights are stored, what did they plan to measure, and with what hardware and software?
 -- terminal: night, planned, recorded, first_started_at, gpu, torch, cudnn, driver
 -- none: no night is recorded
 --
--- One row for each night, hardware and software.
+-- There is one row for each night, hardware and software.
 --
--- launch: the launch's name, with which the sweep_id ends; null if the sweep is no night
+-- launch: name of the launch, with which the sweep_id ends; null if the sweep is not a night
 with named as (
     select
         *,
@@ -18,12 +18,12 @@ select -- noqa: ST06
     any_value(nullif(night_parts(sweep_id)['launch'], '')) as launch,
     max(plan_trials) as planned,
     count(*) filter (where repeats_block is null) as recorded,
-    -- possibly all records of the last block are lost
+    -- All records of the last block may be lost.
     least(
         max(position) filter (where repeats_block is null)
         + 1 + max(max(block_trials)) over (partition by sweep_id),
         planned
-    ) as reached, -- trials whose turn came, lost ones too; less than planned if time was up
+    ) as reached, -- number of trials that were started; less than planned if time was up
     coalesce(bool_or(in_turns), false) as in_turns,
     min(started_at) as first_started_at,
     any_value(columns([

@@ -1,14 +1,14 @@
 -- Which GPU is slower than its peers of the same model?
--- $threshold DOUBLE = 0.05: least difference of two speeds that counts, as a share of the higher
--- $least_trials BIGINT = 3: GPUs with fewer calibrated trials are left out
+-- $threshold DOUBLE = 0.05: smallest difference of two speeds that counts, as a share of the higher
+-- $least_trials BIGINT = 3: smallest number of calibrated trials that a GPU needs
 -- terminal: gpu, host, gpu_uuid, measure, finding, ratio, peers, trials
 -- none: no GPU has enough calibrated trials
 --
--- One row for each GPU and measure, without trials in which another process used the GPU. A GPU's
--- peers are others of its model with the same software. A GPU that differs from most peers is an
--- outlier. If half or more of a model's GPUs are outliers, as with two that differ, none is `slow`.
+-- There is one row for each GPU and measure. The peers of a GPU are the other GPUs of its model
+-- with the same software. A GPU is slow if most of its peers are faster. If half or more of a
+-- model's GPUs differ from their peers, no GPU is slow. Trials that shared the GPU are left out.
 --
--- throttled: trials that found the GPU throttled
+-- throttled: number of trials that found the GPU throttled
 with speeds as (
     select
         *,
@@ -27,11 +27,11 @@ gpus as (
     select -- noqa: ST06
         gpu,
         software_hash,
-        measure, -- the calibration's copy, or its matmul and the precision
+        measure, -- timed operation: copy, or matmul and its precision
         any_value(host) as host, -- noqa: RF04
-        any_value(speed_unit) as speed_unit, -- unit of the speeds: GB/s or TFLOP/s
-        count(*) as trials, -- calibrated trials
-        median(speed) as speed, -- median over trials
+        any_value(speed_unit) as speed_unit, -- unit of `speed`: GB/s or TFLOP/s
+        count(*) as trials, -- number of calibrated trials
+        median(speed) as speed, -- median speed over trials
         count(*) filter (where list_contains(warnings, 'throttled')) as throttled,
         max(temperature_c) as temperature_c,
         median(sm_clock_mhz) as sm_clock_mhz,
@@ -64,10 +64,10 @@ select
         when not is_off then 'alike'
         when 2 * count(*) filter (where is_off) over alike >= count(*) over alike then 'differs'
         else if(faster_peers > slower_peers, 'slow', 'fast')
-    end as finding, -- slow, fast, differs (half of the model's GPUs or more do), alike, or alone
-    len(speeds) as peers, -- GPUs that it is compared with
-    list_median(speeds) as peers_speed, -- median speed of these GPUs
-    speed / peers_speed as ratio -- speed / peers_speed
+    end as finding, -- slow, fast, alike, alone (without peers), or differs (if half of the GPUs do)
+    len(speeds) as peers, -- number of peers
+    list_median(speeds) as peers_speed, -- median speed of the peers
+    speed / peers_speed as ratio -- speed divided by peers_speed
 from compared
 window alike as (partition by gpu, software_hash, measure)
 order by finding in ('alike', 'alone'), gpu, software_hash, measure, speed, host, gpu_uuid

@@ -1,20 +1,19 @@
--- What did each block measure with another software, and with the launch's own?
--- $software TEXT = 'last_good': name of the other software
+-- What did each block measure in the launch's own software environment, and in another one?
+-- $software TEXT = 'last_good': name of the other environment
 -- terminal: cell, config, block, metric, baseline, candidate, log_ratio
--- none: no block was measured with two softwares side by side
+-- none: no block was measured with two software environments side by side
 --
--- One row for each block, cell, config and metric that both softwares measured on one slot, in one
--- launch. What affected both alike cancels in their ratio. A pair is left out if a trial failed,
--- was throttled or shared its GPU. In open loops, only steps that both trials made are compared.
+-- There is one row for each block, cell, config and metric. Both environments measured it on the
+-- same slot in the same launch. Blocks with a failed, throttled or shared trial are left out. In
+-- open loops, only steps that both trials made are compared.
 --
--- baseline, candidate: value with the other software, and with the launch's own
--- log_ratio: ln(candidate / baseline), above 0 if the launch's own takes more
+-- log_ratio: natural logarithm of `candidate` divided by `baseline`
 with processes as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AM04
     select
         trial.* exclude (software, device, steady_wall_samples_ms, steady_device_samples_ms),
         coalesce(software, '') as side,
         concat_ws('|', cell_id, settings, env_hash, loop_kind, coalesce(in_turns, false)) as cell,
-        -- in open loops, only the steps that both trials made: later steps have other shapes
+        -- Later steps of open loops have other shapes. Only the steps of both trials are used.
         min(steady_iterations) over pair as steps,
         if(loop_kind = 'open', list_avg(loops.ms[:steps]), steady_wall_ms) as wall,
         if(
@@ -79,13 +78,13 @@ select
     c.sweep_id,
     c.block,
     found.metric,
-    found.baseline,
-    found.candidate,
+    found.baseline, -- value in the other environment
+    found.candidate, -- value in the launch's own environment
     log_ratio(found.candidate, found.baseline) as log_ratio,
     c.settings,
     c.cell_id,
     c.env_hash,
-    b.software_hash as baseline_software_hash, -- hash of the other software
+    b.software_hash as baseline_software_hash, -- software_hash of the other environment
     c.software_hash
 from measured
 where found.baseline is not null and found.candidate is not null

@@ -3,8 +3,8 @@
 -- none: no trial is recorded
 --
 -- shards: shards with records, such as 1/4; null if the plan was not split
--- not_begun: cells of the plan without a recorded trial; 0 for rows older than the column
--- has_ended: whether the launch, or each shard's, has ended; if not, verdicts are the last look's
+-- not_begun: number of the sweep's planned cells without a recorded trial
+-- has_ended: whether the sweep has ended; if not, verdicts are those of the last interim analysis
 select -- noqa: disable=RF02,ST07
     sweep_id,
     any_value(suite) as suite,
@@ -12,16 +12,16 @@ select -- noqa: disable=RF02,ST07
     max(ended_at) as last_ended_at,
     max(plan_trials) as planned,
     count(*) filter (where repeats_block is null) as recorded,
-    count(repeats_block) as repeats, -- further recorded trials, in repeats of split blocks
+    count(repeats_block) as repeats, -- number of recorded trials in repeats of split blocks
     count(*) filter (where status = 'ok') as ok,
     count(*) filter (where status not in ('ok', 'raced_out')) as failed,
     greatest(max(plan_cells) - count(distinct cell_id), 0) as not_begun,
     string_agg(distinct shard || '/' || shards, ', ' order by shard || '/' || shards) as shards,
-    -- null if each cell gets blocks until it is decided: see the question `decided`
+    -- null if each cell gets blocks until it is decided
     case
         when recorded >= planned then true
         when any_value(looks) is null then false
-    end as finished, -- whether all that is planned is recorded
+    end as finished, -- whether all planned trials are recorded
     any_value(ended.has_ended) as has_ended,
     string_agg(distinct gpu, ', ' order by gpu) as gpu,
     string_agg(distinct torch, ', ' order by torch) as torch,

@@ -1,20 +1,19 @@
--- What carries over from one GPU model, or version, to another: verdicts, choices, bits?
--- $between TEXT = NULL: gpu, torch, cudnn or driver; null: the first with two values
+-- Which verdicts, choices of kernels and bits are the same on two GPU models or versions?
+-- $between TEXT = NULL: gpu, torch, cudnn or driver; null: the first that has two values
 -- terminal: what, cells, share[share_low share_high], cell, of_a, a, of_b, b, why
 -- none: no cell was measured on two GPU models or software versions
 --
--- First one row for each pair of models or versions and each thing that may carry over, with the
--- share of cells and its 95% interval (Clopper and Pearson's). Then one row for each cell whose
--- verdict (helps, hurts, equivalent or fails) differs between the sides. Choices are the most
--- common kernels and grids of a config's processes. Bits (of one step's outputs and gradients) are
--- compared between versions only, because inputs differ between GPU models.
+-- The first rows compare two models or versions. They have the share of cells that agree, with its
+-- 95% interval (Clopper and Pearson's). The other rows are single cells whose verdicts (helps,
+-- hurts, equivalent or fails) differ. A choice is the most common list of kernels among a config's
+-- processes. Bits are compared only between versions, because inputs differ between GPU models.
 --
--- of_a, of_b: models or versions
--- what: verdict (of wall time), device verdict, direction (the interval excludes 1), or choice and
---     bits of either config
--- a, b: the cell's verdict and ratio on each side
--- why: kernels, if a config's choice differs; cpu, if the loop is CPU-bound on one side alone;
---     else speed: another clock or bandwidth
+-- of_a, of_b: one of the two GPU models or versions
+-- what: value that is compared: verdict (of wall time), device verdict, direction (faster or
+--     slower), or choice or bits of either config
+-- a, b: verdict and ratio of the cell for of_a, or for of_b
+-- why: reason for the difference: kernels (other choices), cpu (one side's loop is CPU-bound), or
+--     speed (neither of these)
 with kinds as ( -- noqa: disable=RF02,RF04,ST03,AM07
     select
         coalesce(
@@ -39,7 +38,7 @@ places as (
                 when 'torch' then torch
                 when 'cudnn' then cudnn::text
                 when 'driver' then driver
-                else error('between ' || $between || ' is none of gpu, torch, cudnn, driver')
+                else error('between: found ' || $between || ', allowed: gpu, torch, cudnn, driver')
             end
         ) as place,
         mode(kernels_hash order by kernels_hash) as choice,
@@ -103,7 +102,7 @@ compared as (
             { 'what': 'direction', 'a': one.surely, 'b': other.surely },
             { 'what': 'baseline choice', 'a': one.baseline_choice, 'b': other.baseline_choice },
             { 'what': 'candidate choice', 'a': one.candidate_choice, 'b': other.candidate_choice },
-            -- a cell's id, which depends on the GPU model, is the seed of its inputs
+            -- The inputs' seed is the cell_id, which depends on the GPU model.
             {
                 'what': 'baseline bits',
                 'a': if(one.cell_id = other.cell_id, one.baseline_bits, null),
@@ -148,9 +147,9 @@ counts as (
 
 select
     counts.* exclude (n, k),
-    counts.n as cells, -- cells where both sides have a value, once for each set of other settings
-    counts.k as carried, -- cells for which both sides agree
-    counts.k / counts.n as share, -- carried / cells
+    counts.n as cells, -- number of cells that have a value on both sides
+    counts.k as carried, -- number of cells that have the same value on both sides
+    counts.k / counts.n as share, -- share of cells that have the same value on both sides
     intervals.low as share_low,
     intervals.high as share_high
 from counts
@@ -159,7 +158,7 @@ inner join share_intervals('counts') as intervals
 union all by name
 select
     columns(['of_a', 'of_b', 'what']),
-    cell_id, -- the cell whose verdict does not carry over
+    cell_id, -- cell whose verdicts differ
     in_a as a,
     in_b as b,
     why

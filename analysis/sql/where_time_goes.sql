@@ -2,13 +2,13 @@
 -- terminal: sweep_id, part, measuring, trials, median_s, total_s, share
 -- none: no trial is recorded
 --
--- One row for each sweep and part of a trial, the largest part first. A trial's wait for others of
--- its block counts as their time; one-time costs that several trials pay side by side count once.
+-- There is one row for each sweep and part of a trial, the largest part first. Times in which a
+-- trial waits for others are left out. One-time costs that several trials pay at the same time are
+-- counted once.
 --
--- part: a phase of a trial; log, the untimed process that logs; gap, the slot's time before the
---     trial; or other, such as the phase in which a failed trial ended
--- median_s, total_s: median and sum over these trials
--- overlapped_s: one_time left out, as other trials of the block paid theirs at the same time
+-- part: phase of a trial, or log (the untimed process that logs), gap (the time before the trial),
+--     or other (the rest)
+-- overlapped_s: one-time costs left out because other trials paid them at the same time
 -- share: share of the sweep's time
 with parts as (
     select
@@ -36,9 +36,9 @@ select
     sweep_id,
     part,
     part in ('cold', 'calibration', 'steady') as measuring, -- whether the part measures the cell
-    count(part_s) as trials, -- trials that had the part
-    median(part_s) as median_s,
-    coalesce(sum(part_s), 0) as total_s,
+    count(part_s) as trials, -- number of trials that had the part
+    median(part_s) as median_s, -- median over the trials that had the part
+    coalesce(sum(part_s), 0) as total_s, -- sum over the trials that had the part
     if(part = 'one_time', coalesce(sum(overlapped_s), 0), 0) as overlapped_s,
     total_s / sum(coalesce(sum(part_s), 0)) over (partition by sweep_id) as share -- noqa: RF04
 from parts

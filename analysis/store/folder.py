@@ -1,7 +1,6 @@
-"""The folder of a store: a local folder, or a prefix of an object store. Paths are relative.
+"""Reads and writes the files of a store, in a local folder or in an object store.
 
-A file is written whole or not at all. An object store guarantees this for each PUT. In a local
-folder, a temporary file is written, synced and renamed; then the folder is synced.
+Paths are relative to the store. A file is written completely or not at all.
 """
 
 import glob
@@ -20,12 +19,12 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.store.location import Location
 
 TEMPORARY_SUFFIX = ".tmp"
-DELAYED_OPEN = "allow_delayed_open"  # pyarrow's name for sending a small object in one request
-STALE_TEMPORARY_S = 600  # no write takes as long: older temporary files are of a killed writer
+DELAYED_OPEN = "allow_delayed_open"  # pyarrow's option to send a small object in one request
+STALE_TEMPORARY_S = 600  # older temporary files were left by a killed writer
 
 
 class Folder:
-    """Files below one root of a pyarrow file system."""
+    """Files below one folder of a pyarrow file system."""
 
     is_local = False
 
@@ -44,7 +43,7 @@ class Folder:
             stream.write(content)
 
     def read(self, path: str) -> pa.Buffer:
-        """Return the file's bytes. Raise FileNotFoundError if it is gone."""
+        """Return the bytes of a file. Raise FileNotFoundError if it does not exist."""
         with (
             naming(f"read {self.shown(path)}", may_be_gone=True),
             self.filesystem.open_input_file(self.full(path)) as stream,
@@ -52,20 +51,20 @@ class Folder:
             return stream.read_buffer()
 
     def require_file(self, path: str) -> None:
-        """Do nothing: an object store has only regular files."""
+        """Do nothing, because an object store has only regular files."""
 
     def is_folder(self, path: str) -> bool:
-        return True  # in an object store every prefix counts as a folder
+        return True  # an object store has no folders, only prefixes
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        """Return the sorted names in `path` that end in `suffix`. A missing folder has no names."""
+        """Return the sorted names in a folder that end with `suffix`. A missing folder has none."""
         selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with naming(f"list {self.shown(path)}"):
             listed: list[str] = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(name for name in listed if name.endswith(suffix))
 
     def files_below(self, prefix: str) -> list[str]:
-        """Return the Parquet files, at any depth, whose paths begin with `prefix`."""
+        """Return all Parquet files whose paths begin with `prefix`."""
         selector = fs.FileSelector(self.full(""), allow_not_found=True, recursive=True)
         with naming(f"list {self.shown()}"):
             files = [info.path for info in self.filesystem.get_file_info(selector)]
@@ -77,25 +76,25 @@ class Folder:
             self.filesystem.move(self.full(path), self.full(new_path))
 
     def remove(self, path: str) -> None:
-        """Remove a file; do nothing if it is gone."""
+        """Remove a file if it exists."""
         action = f"remove {self.shown(path)}"
         with suppress(FileNotFoundError), naming(action, may_be_gone=True):
             self.filesystem.delete_file(self.full(path))
 
     def remove_stale_temporaries(self, path: str) -> None:
-        """Do nothing: an object store keeps no object that was sent in part."""
+        """Do nothing, because an object store has no incomplete objects."""
 
     def shown(self, path: str = "") -> str:
-        """Return the full path or URL, without options; bytes that are no UTF-8 are escaped."""
+        """Return the full path or URL without options, for messages."""
         return f"{self._scheme}{self.full(path)}".encode(errors="backslashreplace").decode()
 
     def url(self, path: str) -> str:
-        """Return a pattern for DuckDB. `path` may contain wildcards; `root` is escaped."""
+        """Return a pattern for DuckDB. `path` may contain wildcards."""
         return f"{self._scheme}{glob.escape(self.root)}/{path}"
 
 
 class LocalFolder(Folder):
-    """A folder of this machine; a file is on disk once `write` has returned."""
+    """A folder of this machine. A file is on disk when `write` returns."""
 
     is_local = True
 
@@ -120,19 +119,19 @@ class LocalFolder(Folder):
             _sync_folder(target.parent)
 
     def require_file(self, path: str) -> None:
-        """Raise TornFileError unless the path is a regular file (no pipe) with a UTF-8 name."""
+        """Raise TornFileError if the path is not a regular file or its name is not UTF-8."""
         try:
             kind = os.stat(self.full(path)).st_mode
         except OSError as error:
             if os.path.islink(self.full(path)):
-                raise TornFileError(f"{self.shown(path)} is a link that leads nowhere") from None
+                raise TornFileError(f"{self.shown(path)} is a broken link") from None
             if isinstance(error, FileNotFoundError):
                 raise
             raise StoreError(f"cannot read {self.shown(path)}: {error.strerror}") from error
         if not stat.S_ISREG(kind):
             raise TornFileError(f"{self.shown(path)} is not a regular file")
-        if path.encode(errors="replace").decode() != path:  # surrogates: bytes that are no UTF-8
-            raise TornFileError(f"{self.shown(path)} has a name that is no UTF-8")
+        if path.encode(errors="replace").decode() != path:  # the name has bytes that are not UTF-8
+            raise TornFileError(f"{self.shown(path)} has a name that is not UTF-8")
 
     def is_folder(self, path: str) -> bool:
         return os.path.isdir(self.full(path))
@@ -142,9 +141,9 @@ class LocalFolder(Folder):
             os.rename(self.full(path), self.full(new_path))
 
     def names(self, path: str, suffix: str = "") -> list[str]:
-        # pyarrow's listing would stat each file, and files may be removed meanwhile
+        # pyarrow would read the status of each file, which fails if a file is removed meanwhile
         full = self.full(path)
-        # a file or looping link in place of a folder has no names; at the root it is an error
+        # below the root, a file or a broken link in the place of a folder has no names
         if not path or not os.path.lexists(full) or self.is_folder(path):
             action = f"list {self.shown(path)}"
             with suppress(FileNotFoundError), naming(action, may_be_gone=True):
@@ -172,7 +171,7 @@ def open_folder(location: str) -> Folder:
 
 def _connect(url: str) -> tuple[fs.FileSystem, str]:
     if url.startswith("s3://") and DELAYED_OPEN not in url:
-        with suppress(pa.ArrowInvalid):  # an older pyarrow lacks the option, sends three requests
+        with suppress(pa.ArrowInvalid):  # an older pyarrow does not have the option
             return _connect(f"{url}{'&' if '?' in url else '?'}{DELAYED_OPEN}=true")
     filesystem, root = fs.FileSystem.from_uri(url)
     return filesystem, root
@@ -180,9 +179,7 @@ def _connect(url: str) -> tuple[fs.FileSystem, str]:
 
 @contextmanager
 def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
-    """Turn a file system's error into a StoreError, `cannot ACTION: reason`. If `may_be_gone`,
-    leave a FileNotFoundError as it is.
-    """
+    """Turn file system errors into StoreError. If `may_be_gone`, keep FileNotFoundError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -193,7 +190,7 @@ def naming(action: str, *, may_be_gone: bool = False) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents. Sync each parent, so that no folder is lost."""
+    """Make a folder and its missing parents, and sync each parent to disk."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

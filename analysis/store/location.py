@@ -1,7 +1,6 @@
-"""Location of results as a user writes it: a folder's path, or a URL of an object store's prefix.
+"""Checks locations of results. A location is the path of a folder or the URL of an object store.
 
-Refuses a location that may hold an access key: reports, logs and commands show locations.
-"""
+It must not contain an access key, because reports and logs show it."""
 
 import re
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ HARMLESS = {
     "abfs": "blob_storage_authority dfs_storage_authority blob_storage_scheme dfs_storage_scheme enable_tls "
     "credential_kind tenant_id client_id",
     "hdfs": "user replication",
-}  # options in Arrow's URLs that hold no key; any other option may hold one
-PLAIN = re.compile(r"[\w.:/-]*")  # a value without user and password before a host
+}  # allowed options of URLs; any other option could contain an access key
+PLAIN = re.compile(r"[\w.:/-]*")  # a value that cannot contain `user:password@`
 HOW_ELSE = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, ~/.aws/credentials, or a role",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS in the environment, or the machine's service account",
@@ -25,12 +24,12 @@ HOW_ELSE = {
 }
 ALIASES = {"gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
 REFERENCE = Path(__file__).parents[1] / "reference"
-"""Folder of bundled records from H200s and H100s; see docs/networks.md and docs/field.md."""
+"""Folder of the bundled results, which were measured on H200 and H100 GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A checked location. Raises StoreError if `text` is invalid or may hold credentials."""
+    """A location of results. Raises StoreError if it is invalid or may contain an access key."""
 
     text: str
 
@@ -43,28 +42,28 @@ class Location:
             parts = urlsplit(self.text)
             who, password = parts.username, parts.password
         except ValueError as error:
-            raise StoreError(f"results location: {self.shown} is no URL: {error}") from None
+            raise StoreError(f"results location {self.shown} is not a valid URL: {error}") from None
         kind = ALIASES.get(parts.scheme, parts.scheme)
-        # in abfs://container@account a name stands where other URLs have the user
+        # in abfs://container@account, the part before @ is not a user
         is_name = kind == "abfs" or (kind == "gs" and who == "anonymous")
         harmless = HARMLESS.get(kind, "").split()
         odd = [
-            name if value.strip("=") else "without a value"  # the name may be the key
+            name if value.strip("=") else "without a value"  # not the name, which may be the key
             for name, value in parse_qsl(parts.query, keep_blank_values=True)
             if name not in harmless or not PLAIN.fullmatch(value)
         ]
         if parts.fragment:
             odd.append("after #")
-        # a secret key may hold a slash: s3://NAME:SEC/RET@bucket
+        # a secret key may contain a slash, for example s3://NAME:SEC/RET@bucket
         misplaced = (not parts.netloc or ":" in parts.netloc) and "@" in parts.path
         fault = "the URL has a user name or a key"
         if odd:
-            fault = f"the option {odd[0]} could hold an access key"
+            fault = f"the option {odd[0]} could contain an access key"
         elif password is None and (not who or is_name) and (not misplaced or self.is_local):
             return
         raise StoreError(
-            f"results location {self.shown}: {fault}, which reports and logs would show; give keys "
-            f"by {HOW_ELSE.get(kind, 'the environment')}; options that the URL may have: "
+            f"results location {self.shown}: {fault}, and reports and logs would show it. Pass "
+            f"keys through {HOW_ELSE.get(kind, 'the environment')}. Options that the URL may have: "
             f"{', '.join(harmless) or 'none'}"
         )
 
@@ -83,7 +82,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """Return the location without any part that may be a key."""
+        """Return the location without parts that may contain a key."""
         scheme, separator, rest = self.text.partition("://")
         if not separator:
             return self.text

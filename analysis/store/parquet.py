@@ -1,8 +1,7 @@
-"""Encodes tables as Parquet bytes with checksums, and decodes them. A damaged file is called torn.
+"""Reads and writes Parquet files with checksums. A damaged file is called torn.
 
-Each page has a checksum, which is verified whenever the page is read. No page's checksum covers the
-footer, so a CRC-32 is part of the file's name. The CRC-32 covers all bytes of a small file, but
-only the footer of a large file.
+Parquet has a checksum for each page, but none for the footer. So the name of a file contains a
+CRC-32, which covers all bytes of a small file, but only the footer of a large file.
 """
 
 import re
@@ -21,23 +20,23 @@ from cudnn_sweep.analysis.errors import StoreError, TornFileError
 from cudnn_sweep.analysis.store.folder import Folder
 from cudnn_sweep.analysis.store.schema import SCHEMA_VERSION, arrow_schema
 
-UNREADABLE = (OSError, ValueError, pa.ArrowException)  # how pyarrow reports damaged bytes
+UNREADABLE = (OSError, ValueError, pa.ArrowException)  # errors of pyarrow for damaged bytes
 FEW_ROWS = 2
-GROUP_ROWS = 5000  # rows of a group, which a core reads at a time: about 12 MB of samples
-SMALL_BYTES = 2**20  # up to this size a file is read whole before use, in a millisecond
-END_BYTES = 8  # the footer's length, and Parquet's mark
+GROUP_ROWS = 5000  # rows of a row group, about 12 MB
+SMALL_BYTES = 2**20  # files up to this size are read completely, in a millisecond
+END_BYTES = 8  # bytes after the footer: its length and Parquet's magic number
 DIGEST = re.compile(r"\.(crc|footer)-([0-9a-f]{8})\.parquet$")
 VERSION = "schema_version"
 DATES = ("started_at", "ended_at")
-KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)  # never missing
-LAST_DATE_US = 253_402_300_799_999_999  # the end of year 9999: Python and DuckDB know no later one
+KEYS = (VERSION, "sweep_id", "trial_id", "attempt_id", "retry", "status", *DATES)  # required
+LAST_DATE_US = 253_402_300_799_999_999  # the end of the year 9999, which is the last in Python
 FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
 
 
 def encode(table: pa.Table) -> pa.Buffer:
-    """Return a table as Parquet. One or two rows stay uncompressed, which is faster."""
+    """Encode a table as Parquet. Tables of one or two rows are not compressed."""
     many = table.num_rows > FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -46,7 +45,7 @@ def encode(table: pa.Table) -> pa.Buffer:
         row_group_size=GROUP_ROWS,
         compression="zstd" if many else "none",
         use_dictionary=many,
-        # statistics of all columns, and Arrow's own schema, would be half of a small file
+        # statistics of all columns and Arrow's schema would double the size of a small file
         write_statistics=[*KEYS],
         store_schema=False,
         write_page_checksum=True,
@@ -55,21 +54,20 @@ def encode(table: pa.Table) -> pa.Buffer:
 
 
 def file_name(stem: str, content: pa.Buffer) -> str:
-    """Return `stem.CHECKSUM.parquet` for a file with this content."""
+    """Return a file name that contains the checksum of the content."""
     if len(content) <= SMALL_BYTES:
         return f"{stem}.crc-{zlib.crc32(content):08x}.parquet"
     return f"{stem}.footer-{zlib.crc32(_footer(pa.BufferReader(content))):08x}.parquet"
 
 
 def read(folder: Folder, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Return a file's `columns`, or all columns for None. Raise TornFileError if the file is
-    damaged, and FileNotFoundError if it is gone."""
+    """Read a file. Raise TornFileError if it is damaged and FileNotFoundError if it is missing."""
     with _damage_named(folder, path), _opened(folder, path) as file:
         return _decode(folder.shown(path), file, columns)
 
 
 def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
-    """Open a file for later scans; decode only its footer now. Raise the same errors as `read`."""
+    """Open a file, but read only its footer. Raise the same errors as `read`."""
     with _damage_named(folder, path):
         _opened(folder, path).close()
         fragment = FORMAT.make_fragment(folder.full(path), folder.filesystem)
@@ -80,7 +78,7 @@ def open_fragment(folder: Folder, path: str) -> ds.ParquetFileFragment:
 
 
 def is_torn(folder: Folder, path: str) -> bool:
-    """Return whether the file is damaged. Raise StoreError if the file system fails to read it."""
+    """Return whether a file is damaged. Raise StoreError if it cannot be read."""
     try:
         folder.require_file(path)
         content = pa.BufferReader(folder.read(path))
@@ -102,7 +100,7 @@ def _damage_named(folder: Folder, path: str) -> Iterator[None]:
         raise
     except UNREADABLE as error:
         if is_torn(folder, path):
-            raise TornFileError(f"{folder.shown(path)} is no whole Parquet file") from error
+            raise TornFileError(f"{folder.shown(path)} is not a complete Parquet file") from error
         raise StoreError(f"cannot read {folder.shown(path)}: {error}") from error
 
 
@@ -131,7 +129,7 @@ def _check_digest(shown: str, path: str, file: pa.NativeFile) -> None:
         return
     content = _footer(file) if digest[1] == "footer" else file.read_at(file.size(), 0)
     if zlib.crc32(content) != int(digest[2], 16):
-        raise TornFileError(f"{shown} is damaged: its content does not match its name's checksum")
+        raise TornFileError(f"{shown} is damaged: it does not match the checksum in its name")
 
 
 def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
@@ -147,8 +145,7 @@ def _decode(shown: str, source: pa.NativeFile, columns: list[str] | None = None)
 
 
 def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
-    """Raise an error if the footer's statistics show a null in a key column, or versions or dates
-    out of range. Skip columns without statistics."""
+    """Check required columns, versions and dates by the statistics in the footer."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in KEYS]
     for group, at in product(groups, wanted):
@@ -163,22 +160,22 @@ def _check_keys_of(shown: str, metadata: pq.FileMetaData) -> None:
 def _check_range(shown: str, name: str, least: int | None, most: int | None) -> None:
     if name == VERSION and (most or 0) > SCHEMA_VERSION:
         raise StoreError(
-            f"{shown} has rows of schema {most}; this version of cudnn-sweep reads up to schema "
-            f"{SCHEMA_VERSION}: update it"
+            f"{shown} has rows of schema {most}, but this version of cudnn-sweep reads only up to "
+            f"schema {SCHEMA_VERSION}; update cudnn-sweep"
         )
     if name in DATES and not 0 <= (least or 0) <= (most or 0) <= LAST_DATE_US:
         raise TornFileError(f"{shown} has a date outside the years 1970 to 9999")
 
 
 def _check_schema(shown: str, schema: pa.Schema) -> None:
-    """Raise TornFileError if a key is missing or a column has a wrong type; further columns are allowed."""
+    """Raise TornFileError if a required column is missing or a column has a wrong type."""
     if not _is_ours(schema.remove_metadata()):
-        raise TornFileError(f"{shown} holds no records of cudnn-sweep")
+        raise TornFileError(f"{shown} does not contain records of cudnn-sweep")
 
 
 @cache
 def _is_ours(schema: pa.Schema) -> bool:
-    """Return whether `schema` fits ours. Cached, because thousands of files share a few schemas."""
+    """Return whether a schema is compatible with the schema of results."""
     own = arrow_schema()
     shared = [field for field in schema if field.name in own.names]
     if len(set(schema.names)) != len(schema.names) or not set(KEYS) <= set(schema.names):

@@ -1,4 +1,4 @@
-"""Progress of sweeps, computed from stored rows: recorded trials and split blocks."""
+"""Computes the progress of sweeps from their stored trials."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -6,7 +6,7 @@ from datetime import datetime
 
 from cudnn_sweep.analysis.store.snapshot import Snapshot
 
-MOST_REPEATS = 2  # most repeats of one split block: if these are split, too, more would not help
+MOST_REPEATS = 2  # largest number of repeats of a split block
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,13 +34,13 @@ class StoredTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitBlock:
-    """A block whose trials form no pairs, because their slots, launches or software differ."""
+    """A block whose trials cannot be paired, because their slots, launches or software differ."""
 
     block: int
     trials: int
     repeats: int
     mended: bool
-    """Whether some repeat of the block has the block's number of trials and is not split."""
+    """Whether a repeat of the block is complete and not split."""
 
     @property
     def waits(self) -> bool:
@@ -50,7 +50,7 @@ class SplitBlock:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocks:
     begun: int
-    """Number of planned blocks with a record."""
+    """Number of planned blocks with a stored trial."""
     split: tuple[SplitBlock, ...]
 
 
@@ -61,13 +61,13 @@ class SweepState:
     plan_hash: str
     plan_trials: int
     recorded: int
-    """Number of planned trials with a record."""
+    """Number of planned trials that are stored."""
     shards: frozenset[int]
-    """Counts of shards into which launches split the plan. Empty if no launch split the plan."""
+    """Numbers of shards into which launches split the plan."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]
-    """(name, software_hash) of each software; the name is empty for the launch's own software."""
+    """Name and hash of each software. The name is empty for the software of the launch itself."""
     first_started_at: datetime
     last_ended_at: datetime
 
@@ -77,7 +77,7 @@ class SweepState:
 
 
 def counting(snapshot: Snapshot) -> list[StoredTrial]:
-    """Return one row for each trial: the row that the view `records` has."""
+    """Return one row for each trial, the same row as in the view `records`."""
     columns = [field.name for field in fields(StoredTrial)]
     trials = [StoredTrial(**row) for row in snapshot.table(columns).to_pylist()]
     ordered = sorted(

@@ -1,5 +1,4 @@
-"""The Arrow schema of results, made from `RunRecord`. Tells which columns are settings or axes, and
-which columns identify a cell, hardware or software."""
+"""Makes the Arrow schema of results from `RunRecord`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -25,36 +24,36 @@ ARROW_TYPES = {
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """Return a config's settings, keyed by column."""
+    """Return all settings by column name."""
     return _marked(Setting)
 
 
 def setting_name(column: str) -> str:
-    """Return `column` without `config_`, which tells settings from axes of the same name."""
+    """Remove the prefix `config_` from a column name."""
     return column.removeprefix("config_")
 
 
 @cache
 def axes() -> Mapping[str, Axis]:
-    """Return a cell's axes, keyed by column."""
+    """Return all axes by column name."""
     return _marked(Axis)
 
 
 @cache
 def columns_of(part: Part) -> tuple[str, ...]:
-    """Return the columns that identify a cell, hardware or software, in the schema's order."""
+    """Return the columns that identify a cell, the hardware or the software."""
     marked = {**_marked(str), **dict.fromkeys(axes(), CELL)}
     return tuple(name for name in arrow_schema().names if marked.get(name) == part)
 
 
 @cache
 def arrow_schema() -> pa.Schema:
-    """Return the schema of a stored row. Each field's metadata has the column's `meaning`."""
+    """Return the schema of stored rows. The metadata of each field has its meaning."""
     return pa.schema([_arrow_field(name, column) for name, column in _columns(RunRecord).items()])
 
 
 def to_table(records: list[RunRecord]) -> pa.Table:
-    names = arrow_schema().names  # asdict would copy each number of each list
+    names = arrow_schema().names  # `asdict` would copy every number in the lists
     rows = [{name: _plain(getattr(record, name)) for name in names} for record in records]
     return pa.Table.from_pylist(rows, schema=arrow_schema())
 

@@ -1,7 +1,7 @@
-"""The stored rows at one moment, as Arrow data that queries read.
+"""Reads the stored rows as Arrow data.
 
-Files of one or a few trials (loose files) never change: each is read once and kept in memory. So a launch, which
-queries every few seconds, reads only new files. In merged files (parts), a query scans only the columns that it needs.
+A loose file has one or a few trials. It is read once and kept in memory. A part has many trials. A
+query reads only those columns of a part that it needs.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -17,23 +17,23 @@ from cudnn_sweep.analysis.store import parquet
 from cudnn_sweep.analysis.store.folder import Folder
 from cudnn_sweep.analysis.store.schema import arrow_schema
 
-TRIALS = "trials"  # the folder of the loose files, below a sweep's
-OPENED_TOGETHER = 16  # objects opened in parallel: each needs several requests of 30 ms or more
+TRIALS = "trials"  # name of the folder of loose files
+OPENED_TOGETHER = 16  # number of objects that are opened in parallel
 Opened: TypeAlias = pa.Table | ds.ParquetFileFragment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """All stored rows in the columns of the present schema. A trial may have several rows."""
+    """All rows that were stored at one moment. A trial may have several rows."""
 
     loose: pa.Table
     parts: ds.FileSystemDataset
     torn: tuple[str, ...]
-    """Paths of damaged files; their rows are missing."""
+    """Paths of damaged files, whose rows are missing."""
 
     @property
     def rows(self) -> int:
-        parts = self.parts.get_fragments()  # whose footers were read when they were opened
+        parts = self.parts.get_fragments()  # their footers are already in memory
         return int(self.loose.num_rows + sum(part.metadata.num_rows for part in parts))
 
     def table(self, columns: list[str]) -> pa.Table:
@@ -41,7 +41,7 @@ class Snapshot:
 
 
 class SnapshotReader:
-    """Reads a folder's files. In memory it keeps rows of loose files, and footers of parts."""
+    """Reads the files of a folder, and keeps the rows of loose files in memory."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class SnapshotReader:
         self._damaged: set[str] = set()
 
     def read(self, paths: list[str]) -> Snapshot:
-        """Return the files' rows. Raise FileNotFoundError if a file no longer exists."""
+        """Read the rows of files. Raise FileNotFoundError if a file no longer exists."""
         files = dict(zip(paths, self._opened(paths), strict=True))
         self._files = {path: file for path, file in files.items() if file is not None}
         loose = [file for file in files.values() if isinstance(file, pa.Table)]
@@ -65,7 +65,7 @@ class SnapshotReader:
             return list(pool.map(self._file, paths))
 
     def _file(self, path: str) -> Opened | None:
-        """Return an unmerged file's rows, or the opened merged file. Return None if it is torn."""
+        """Return the rows of a loose file, or an opened part. Return None if it is damaged."""
         if path in self._damaged or path in self._files:
             return self._files.get(path)
         look = parquet.read if f"/{TRIALS}/" in path else parquet.open_fragment
@@ -75,7 +75,7 @@ class SnapshotReader:
             return None
 
     def find_damage(self) -> bool:
-        """Return whether the last snapshot has a damaged part. Later snapshots omit such parts."""
+        """Return whether the last snapshot has a damaged part. The next snapshot leaves it out."""
         parts = [path for path, file in self._files.items() if not isinstance(file, pa.Table)]
         damaged = {path for path in parts if is_damaged(self._folder, path)}
         self._damaged |= damaged
@@ -87,7 +87,7 @@ class SnapshotReader:
 def is_damaged(folder: Folder, path: str) -> bool:
     try:
         return parquet.is_torn(folder, path)
-    except FileNotFoundError:  # compacted meanwhile
+    except FileNotFoundError:  # removed by a compaction
         return False
 
 
@@ -99,7 +99,7 @@ def scanned(
 
 
 def joined(tables: list[pa.Table]) -> pa.Table:
-    """Return the tables as one; columns and struct fields that a table lacks are null in its rows."""
+    """Concatenate tables. Columns that a table lacks become null."""
     empty = _nullable_schema().empty_table()
     return pa.concat_tables([empty, *tables], promote_options="default") if tables else empty
 

@@ -1,12 +1,11 @@
-"""The results: Parquet files below a folder or a URL, one for each finished trial, later merged into parts.
+"""Stores results as Parquet files, in a folder or in an object store.
 
-    sweep=<id>/trials/<trial_id>-<attempt_id>.<crc>.parquet   a trial, as soon as it has finished
-    sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that finished while a file was written
-    sweep=<id>/part-<unique>.<crc>.parquet                    many trials, once compacted
+    sweep=<id>/trials/<trial_id>-<attempt_id>.<crc>.parquet   one trial
+    sweep=<id>/trials/together-<unique>.<crc>.parquet         trials that were written together
+    sweep=<id>/part-<unique>.<crc>.parquet                    many trials, after compaction
 
-Killing a writer at any moment loses no stored row, but may repeat rows. Readers use one row for
-each (sweep_id, trial_id): the earliest row of the highest retry. When a launch ends, it stores its
-last row again, with `ends_launch`.
+A trial may be stored several times, for example if a writer was killed. Readers use only the first
+row of its highest retry.
 """
 
 import fnmatch
@@ -29,31 +28,31 @@ from cudnn_sweep.analysis.store.snapshot import TRIALS, Snapshot, SnapshotReader
 
 Answer = TypeVar("Answer")
 
-SWEEP = "sweep="  # begins the name of a sweep's folder
+SWEEP = "sweep="  # prefix of the name of a sweep's folder
 TORN_SUFFIX = ".torn"
-SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids become names of files
-MANY_PARTS = 10  # from so many on, small parts are merged: a query over 200 takes ten times as long
-LARGE_PART = 5000  # rows from which a part is no longer merged
-LISTINGS = 5  # attempts: a compaction may remove listed files before they are read, but ends soon
-COMPACT_EVERY = 500  # trials: a query over 5,000 loose files takes 0.65 s, compacted 0.03 s
+SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # ids are parts of file names
+MANY_PARTS = 10  # if there are this many small parts, they are merged
+LARGE_PART = 5000  # a part with this many rows is not merged again
+LISTINGS = 5  # attempts to read files, which a compaction may remove meanwhile
+COMPACT_EVERY = 500  # number of new trials after which a sweep is compacted
 
 
 def open_store(location: str) -> "Store":
-    """Return the store at a path or URL. Raises StoreError for the folder of one sweep."""
+    """Open the store at a path or URL. Raise StoreError if it is the folder of one sweep."""
     above, _, name = location.rstrip("/").rpartition("/")
     if name.startswith(SWEEP):
         option = f"--sweep-id {name.removeprefix(SWEEP)}"
-        raise StoreError(f"{location} is the folder of one sweep: use {above or '.'} with {option}")
+        raise StoreError(f"{location} is the folder of one sweep; use {above or '.'} with {option}")
     return Store(open_folder(location))
 
 
 class Store:
-    """One results location, to read and write. A record is durable once `write` has returned."""
+    """Reads and writes the results at one location."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._reader = SnapshotReader(folder)
-        # Tables by sweep and path, for the compaction: reading takes ten times as long as the rest.
+        # Written tables by sweep and path, so that a compaction does not have to read them.
         self._written: dict[str, dict[str, pa.Table]] = {}
 
     @property
@@ -62,7 +61,7 @@ class Store:
 
     @property
     def stores(self) -> "Sequence[Store]":
-        return [self]  # as `Joined` returns all of its stores
+        return [self]  # for code that also accepts `Joined`
 
     def check_writable(self) -> None:
         probe = f"writable-{uuid.uuid4().hex}.tmp"
@@ -76,7 +75,7 @@ class Store:
             ) from error
 
     def write(self, *records: RunRecord) -> None:
-        """Store trials in a file for each sweep. Raise StoreError unless every record is durable."""
+        """Store trials durably, in a file for each sweep. Raise StoreError if that fails."""
         for sweep_id, group in groupby(records, key=lambda record: record.sweep_id):
             first, *others = group
             name = f"{check_id(first.trial_id)}-{check_id(first.attempt_id)}"
@@ -86,8 +85,7 @@ class Store:
             self._written.setdefault(sweep_id, {})[path] = table
 
     def compact(self, sweep_id: str) -> None:
-        """Merge a sweep's loose files into a part, then remove the merged files. Merge small parts,
-        too, if there are at least MANY_PARTS of them."""
+        """Merge the small files of a sweep into a larger file, and remove the merged files."""
         written = self._written.pop(sweep_id, {})
         small = [path for path in self._parts(sweep_id) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
@@ -102,7 +100,7 @@ class Store:
             self.folder.remove_stale_temporaries(folder)
 
     def many(self) -> list[str]:
-        """Return ids of sweeps for which this Store has COMPACT_EVERY or more trials to compact."""
+        """Return the ids of sweeps with at least COMPACT_EVERY new trials from this Store."""
         return [
             sweep_id
             for sweep_id, files in [*self._written.items()]
@@ -110,12 +108,12 @@ class Store:
         ]
 
     def compact_many(self) -> None:
-        """Compact the sweeps that `many` returns; another thread may write meanwhile."""
+        """Compact the sweeps that `many` returns. Other threads may write at the same time."""
         for sweep_id in self.many():
             self.try_to_compact(sweep_id)
 
     def try_to_compact(self, sweep_id: str) -> None:
-        """Compact a sweep if possible. Otherwise its loose files stay for the next writer."""
+        """Compact a sweep. Do nothing if that fails."""
         with suppress(StoreError, OSError):
             self.compact(sweep_id)
 
@@ -132,15 +130,14 @@ class Store:
         return {trial.trial_id: trial for trial in self._counted(sweep_id)}
 
     def sweeps(self) -> list[SweepState]:
-        """Return the states of sweeps with a record, the newest first."""
+        """Return the state of each stored sweep, the newest first."""
         return sweep_states(self._counted(None))
 
     def sweep_ids(self) -> list[str]:
         return [name.removeprefix(SWEEP) for name in self._named_sweep() if self._is_sweep(name)]
 
     def strays(self) -> list[str]:
-        """Return the paths named `sweep=...` that are not a sweep's folder, such as a copy of one.
-        Readers skip these paths."""
+        """Return paths that begin with `sweep=` but are not sweeps. Readers skip them."""
         return [self.folder.shown(name) for name in self._named_sweep() if not self._is_sweep(name)]
 
     def _named_sweep(self) -> list[str]:
@@ -150,27 +147,24 @@ class Store:
         return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """Return the rows stored now, of one sweep or of all sweeps.
+        """Return the rows that are stored now, of one sweep or of all sweeps.
 
-        A part's rows are read only when a query runs. The query raises FileNotFoundError if the
-        part was compacted in the meantime.
+        A later query raises FileNotFoundError if a compaction has removed a file.
         """
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 
     def has_damage(self) -> bool:
-        """Return whether the last snapshot has a damaged part. Later snapshots omit such parts."""
+        """Return whether the last snapshot has a damaged file. The next snapshot leaves it out."""
         return self._reader.find_damage()
 
     def files(self, sweep_id: str | None = None) -> list[str]:
-        """Return the files' paths. `sweep_id` is one sweep, a pattern (`night-*`), or None for all.
-
-        Loose files are listed before parts. So rows that a compaction moves are not missed.
-        """
+        """Return the paths of stored files. `sweep_id` is an id, a pattern, or None for all."""
         if sweep_id is None or "*" in sweep_id:
             sweep_ids = fnmatch.filter(self.sweep_ids(), sweep_id or "*")
         else:
             sweep_ids = [sweep_id]
+        # loose files are listed first, because a compaction moves their rows to parts
         loose = [path for sweep_id in sweep_ids for path in self._loose(sweep_id)]
         return loose + [path for sweep_id in sweep_ids for path in self._parts(sweep_id)]
 
@@ -178,10 +172,10 @@ class Store:
         return [path for path in self.files() if is_damaged(self.folder, path)]
 
     def set_aside_torn(self) -> list[str]:
-        """Rename torn files to `<name>.torn`; return the new paths, for the caller to print."""
+        """Rename torn files to `<name>.torn`, and return the new paths."""
         aside = []
         for path in self.torn_files():
-            with suppress(FileNotFoundError):  # another launch just renamed it, and reports it
+            with suppress(FileNotFoundError):  # another launch has just renamed it
                 self.folder.rename(path, path + TORN_SUFFIX)
                 aside.append(self.folder.shown(path + TORN_SUFFIX))
         return aside
@@ -192,7 +186,7 @@ class Store:
 
         try:
             return self._retried(count)
-        except (OSError, pa.ArrowException) as error:  # a damaged page, found by the scan
+        except (OSError, pa.ArrowException) as error:  # a page of a file is damaged
             if self.has_damage():
                 return self._retried(count)
             raise StoreError(f"cannot read {self.folder.shown()}: {error}") from error
@@ -231,15 +225,15 @@ def _trials_folder(sweep_id: str) -> str:
 
 
 def _each_attempt(rows: pa.Table) -> pa.Table:
-    """Return one row for each attempt. Of several rows, return the row with `ends_launch`."""
+    """Return one row for each attempt, preferably the row with `ends_launch`."""
     rows = rows.sort_by("ends_launch")
     last = {attempt: at for at, attempt in enumerate(rows["attempt_id"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 def check_id(name: str) -> str:
-    """Return `name`. Raise StoreError if a file's name cannot contain it."""
+    """Return `name`. Raise StoreError if a file name cannot contain it."""
     if not SAFE_ID.fullmatch(name):
         allowed = "letters, digits, '_', '-' and '.', not beginning with '-' or '.'"
-        raise StoreError(f"id {name!r} cannot name a file: allowed are {allowed}")
+        raise StoreError(f"id {name!r} cannot be part of a file name; allowed are {allowed}")
     return name

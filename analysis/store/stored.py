@@ -1,4 +1,4 @@
-"""The stored rows of one results location, or of several read as one."""
+"""Opens one or more locations of results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ from cudnn_sweep.analysis.store.snapshot import Snapshot, scanned
 from cudnn_sweep.analysis.store.store import SWEEP, Store, open_store
 
 DEPTH = 3  # levels of folders below a location that are searched for stores
-NAMED = 8  # most stores that an error names
+NAMED = 8  # largest number of stores that an error names
 
 
 class Joined:
-    """Several stores read as one. If two stores hold the same sweep, queries count each trial once."""
+    """Several stores that are read as one."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = stores
@@ -37,8 +37,7 @@ Stored: TypeAlias = Store | Joined
 
 
 def open_stored(locations: Sequence[str]) -> Stored:
-    """Open locations as one. Raise StoreError if a location is a file or missing, or if only
-    folders below a location hold results."""
+    """Open locations as one store. Raise StoreError if a location is not a folder of results."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)
 
@@ -48,7 +47,7 @@ def shown(stored: Stored) -> str:
 
 
 def has_lost(stored: Stored, snapshot: Snapshot) -> bool:
-    """Return whether compaction removed a file of `snapshot.parts`."""
+    """Return whether a file of `snapshot.parts` no longer exists."""
     present = {store.folder.full(path) for store in stored.stores for path in store.files()}
     return not present.issuperset(snapshot.parts.files)
 
@@ -59,16 +58,16 @@ def _open(location: str) -> Store:
     if not where.is_local:
         return store
     if where.folder.is_file():
-        raise StoreError(f"{store.folder.shown()} is a file; results are a folder or a URL")
+        raise StoreError(f"{store.folder.shown()} is a file, but results are a folder or a URL")
     if not where.folder.is_dir():
         raise StoreError(
-            f"there is no folder {store.folder.shown()}: name the results with --results, or make some "
+            f"there is no folder {store.folder.shown()}; choose another with --results, or measure "
             "with `sweep advise` or `sweep launch`"
         )
     if not store.sweep_ids() and (below := _stores_below(where.folder)):
         options = " ".join(f"--results {folder}" for folder in below[:NAMED])
         raise StoreError(
-            f"{store.folder.shown()} holds no results, but folders below it do: {options}"
+            f"{store.folder.shown()} contains no results, but folders below it do: {options}"
         )
     return store
 

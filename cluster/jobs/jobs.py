@@ -23,19 +23,19 @@ from filelock import FileLock
 
 from cudnn_sweep.cluster.errors import ClusterError
 
-ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
+ENDED = ("STOPPED", "SUCCEEDED", "FAILED")  # states of a job that is over
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ANSWER_S = 10.0  # longest wait for an answer's next byte
-WHOLE_S = 60.0  # longest wait for a whole answer, which may come slowly
-SUBMIT_S = 600.0  # longest submission, with the code, whose upload is slow from home
+ANSWER_S = 10.0  # longest wait for the next byte of an answer
+WHOLE_S = 60.0  # longest wait for a whole answer
+SUBMIT_S = 600.0  # longest wait for a submission, which uploads the code
 DASHBOARD_PORT = 8265
 VERSION = "/api/version"  # a path that every dashboard answers
 DASHBOARD = f"`address` must be the dashboard's address, usually with port {DASHBOARD_PORT}"
-LONGEST = 300  # characters of the cluster's message
-NO_AGENT = "No available agent"  # in Ray's error while a cluster is coming up
+LONGEST = 300  # most characters of a cluster's message
+NO_AGENT = "No available agent"  # part of Ray's error while a cluster starts
 AGENT_S = 60.0
 PORT_TAKEN = "; if another Ray has the agents' port, start Ray with --dashboard-agent-listen-port"
-PREFERRED = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # Ray's client prefers these to its argument
+PREFERRED = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # they override the client's argument
 CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -47,15 +47,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentJob:
-    """A launch or a night, sent to a cluster as a job. Ray's head stores these fields as the job's metadata."""
+    """A launch or a night that was sent to a cluster as a job."""
 
     job_id: str
     results: str
-    """Local folder to which the records are copied, or the URL to which the job writes them."""
+    """Local folder or URL of the results."""
     sweep: str
     """Command that sends the launch or night again."""
     night: str = ""
-    """The night's sweep_id; empty for a launch."""
+    """The night's sweep_id. Empty for a launch."""
 
 
 class Jobs:
@@ -81,7 +81,7 @@ class Jobs:
     def submit(
         self, job: SentJob, sender: str, entrypoint: str, runtime_env: Mapping[str, Any]
     ) -> None:
-        """Submit a job. Retry for up to AGENT_S if the cluster has no agent that takes jobs yet."""
+        """Submit a job. Retry for up to AGENT_S if the cluster does not take jobs yet."""
         fields = asdict(job)
         submit = partial(
             self._client.submit_job,
@@ -103,7 +103,7 @@ class Jobs:
             sleep(1)
 
     def sent(self, sender: str) -> list[SentJob]:
-        """Return the jobs that `sender` has sent since the head started, the earliest first."""
+        """Return the jobs that `sender` has sent, in the order of time."""
 
         def find() -> list[SentJob]:
             jobs = sorted(self._client.list_jobs(), key=lambda job: job.start_time or 0)
@@ -113,7 +113,7 @@ class Jobs:
         return self._answer(find)
 
     def state(self, job_id: str) -> tuple[str, str]:
-        """Return the job's state, in ENDED if the job is over, and Ray's message about the job."""
+        """Return the state of a job, and Ray's message."""
         info = self._answer(lambda: self._client.get_job_info(job_id))
         return str(info.status), info.message or ""
 
@@ -124,7 +124,7 @@ class Jobs:
         return self._answer(lambda: str(self._client.get_job_logs(job_id)))
 
     def last_lines(self, job_id: str, lines: int) -> str:
-        """Return the last lines of the job's output, or an empty text if the job has not begun."""
+        """Return the last lines of a job's output, or an empty text if the job has not begun."""
         node = self._answer(lambda: self._client.get_job_info(job_id)).driver_node_id
         if node is None:
             return ""
@@ -133,7 +133,7 @@ class Jobs:
         return self._answer(lambda: _get(url, self._headers))
 
     def follow(self, job_id: str) -> Iterator[str]:
-        """Yield all lines of the job's output as they come. The stream may end before the job does."""
+        """Yield the lines of a job's output as they come. The lines may end before the job does."""
         pieces, rest = self._client.tail_job_logs(job_id), ""
 
         async def following() -> str | None:
@@ -154,8 +154,8 @@ class Jobs:
     def _errors_named(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # of any class: Ray's client has many
-            first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # tracebacks follow
+        except Exception as error:  # Ray's client raises errors of many classes
+            first_line = next(iter(str(error).splitlines()), "")[:LONGEST]  # a traceback follows
             refuses = isinstance(error, RuntimeError)
             fault = "refuses the request" if refuses else "does not answer like a Ray dashboard"
             name = type(error).__name__
@@ -163,23 +163,23 @@ class Jobs:
 
     def _fault(self, error: Exception) -> str:
         if isinstance(error, HTTPException):
-            return f"speaks no HTTP; {DASHBOARD} (6379, which `ray start` prints, is for nodes)"
+            return f"does not speak HTTP; {DASHBOARD}; port 6379 of `ray start` is for nodes"
         if not isinstance(error, HTTPError):
             return f"does not answer: {getattr(error, 'reason', error)}; {DASHBOARD}"
         answer = f"{error.code} {error.reason}"
         if error.code in (401, 403):
-            return f"{'refuses our token' if self._headers else 'asks for a token'}: {answer}"
-        return f"is no Ray dashboard (port, proxy?): it answers {answer}; {DASHBOARD}"
+            return f"{'refuses our token' if self._headers else 'requires a token'}: {answer}"
+        return f"is not a Ray dashboard: it answers {answer}; {DASHBOARD}"
 
 
 def _within(limit_s: float, question: Callable[[], T]) -> T:
-    """Return the result of `question`, or raise TimeoutError if it takes longer than `limit_s`."""
+    """Return the result of `question`. Raises TimeoutError after `limit_s` seconds."""
     answer: Future[T] = Future()
 
     def wait() -> None:
         try:
             answer.set_result(question())
-        except BaseException as error:  # noqa: BLE001  # raised where the answer is awaited
+        except BaseException as error:  # noqa: BLE001  # raised again below
             answer.set_exception(error)
 
     Thread(target=wait, daemon=True).start()  # continues after a TimeoutError
@@ -188,7 +188,7 @@ def _within(limit_s: float, question: Callable[[], T]) -> T:
     except TimeoutError:
         if answer.done():
             raise
-        raise TimeoutError(f"no whole answer within {limit_s:g} s") from None
+        raise TimeoutError(f"no complete answer within {limit_s:g} s") from None
 
 
 def _get(url: str, headers: dict[str, str]) -> str:
@@ -201,7 +201,7 @@ def _get(url: str, headers: dict[str, str]) -> str:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise ClusterError if a networked cluster needs no token: anybody could run code on it."""
+    """Raise ClusterError if a cluster on the network takes jobs without a token."""
     url = _url(address)
     if urlsplit(url).hostname not in LOOPBACK and answers_anybody(address):
         raise ClusterError(_open(url))
@@ -216,7 +216,7 @@ def answers_anybody(address: str) -> bool:
 
 
 def refuse_open_ray(address: str) -> None:
-    """Raise ClusterError if this process has joined a networked Ray that needs no token."""
+    """Raise ClusterError if this process uses a Ray on the network that needs no token."""
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     if not is_token_auth_enabled() and urlsplit(f"//{address}").hostname not in LOOPBACK:
@@ -231,7 +231,7 @@ def _open(cluster: str) -> str:
 
 
 def _url(address: str) -> str:
-    """Return the dashboard's URL. Raises ClusterError if the scheme is not HTTP, as in Ray Client's ray://HOST."""
+    """Return the dashboard's URL. Raises ClusterError if the scheme is not HTTP."""
     scheme, is_url, rest = address.partition("://")
     if is_url and scheme not in ("http", "https"):
         host = urlsplit(f"//{rest}").hostname or "HOST"
@@ -243,7 +243,7 @@ def _url(address: str) -> str:
 
 
 def make_token(path: Path) -> str:
-    """Return the file's token. If the file is missing, write a random token only we can read."""
+    """Return the token in a file. If the file is missing, create it with a random token."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
@@ -260,12 +260,12 @@ class KnownCluster:
         self._folder = Path(home) / "cudnn-sweep" / "clusters" / re.sub(r"[^\w.-]", "_", name)
         self.name = name
         self.token = self._folder / "ray_token"
-        self.launch_file = self._folder / "cluster.yaml"  # the copy that `ray up` was given
+        self.launch_file = self._folder / "cluster.yaml"  # copy for `ray up`
 
     def sender(self) -> str:
-        """Return the random text that names this machine in the metadata of its jobs."""
+        """Return a random name of this machine, which is in the metadata of its jobs."""
         return make_token(self._folder / "sender")
 
     def fetched(self, night: SentJob) -> Path:
-        """Return the path of an empty file that exists if the night's outcome was fetched."""
+        """Return the path of a file that exists if the night's outcome was fetched."""
         return self._folder / f"fetched-{night.job_id}"

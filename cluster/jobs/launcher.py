@@ -1,7 +1,7 @@
-"""Calls Ray's own launcher to bring a cluster up and down and to open a tunnel to its head.
+"""Starts and stops clusters with Ray's launcher, and opens a tunnel to the head.
 
-The launcher gets a changed copy of the launch file, with which Ray (2.54 or newer) requires a token. Without a
-token, anybody who reaches the dashboard's port can run code on the cluster (CVE-2023-48022).
+The launch file is changed so that Ray (2.54 or newer) requires a token. Otherwise anybody who
+reaches the dashboard could run code on the cluster (CVE-2023-48022).
 """
 
 import copy
@@ -27,20 +27,20 @@ from cudnn_sweep.cluster.errors import ClusterError
 from cudnn_sweep.cluster.jobs.jobs import DASHBOARD_PORT
 
 TUNNEL_S = 60.0
-HEAD_S = 60.0  # longest wait for a head's ssh; `ray up` tries for minutes and prints nothing
+HEAD_S = 60.0  # longest wait for the head's SSH server
 LINES_SHOWN = 20
 RAY = (sys.executable, "-P", "-m", "ray.scripts.scripts")
-# Autoscaler v2 counts the head as a worker of provider `local` and starts one too few.
+# With the provider `local`, autoscaler v2 starts one worker too few.
 SETTINGS = {"RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-# Not below ~/.cudnn-sweep, which Docker would make as root: results are written there.
+# These files are not in ~/.cudnn-sweep, because Docker would make that folder as root.
 REMOTE_TOKEN = "~/.cudnn-sweep-token"  # path of the token's file on each node
 REMOTE_MARK = "~/.cudnn-sweep-brought-up"
-MARK = "brought_up"  # a file beside the token
-# Put before each whole command, so that it applies however the command starts its Ray.
+MARK = "brought_up"  # name of a file beside the token
+# This text is put before each command that starts Ray.
 EXPORT = 'export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$HOME/.cudnn-sweep-token"; '
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 CHANGED = (*START_COMMANDS, "file_mounts")
-# Also put before each `ray start`, in case the command unsets the variable first.
+# The variable is also set for each `ray start`, because a command may unset it.
 START = re.compile(r"[\w./~${}-]*\bray\s+start\b")
 START_WITH_TOKEN = r"env RAY_AUTH_MODE=token \g<0>"
 EVERYBODY = "--dashboard-host=0.0.0.0"
@@ -48,13 +48,12 @@ LOOPBACK = "--dashboard-host=127.0.0.1"
 
 
 def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait until an SSH server answers at `head_ip`. Raise ClusterError after HEAD_S. Return at
-    once if `head_ip` is not set or is reached through a proxy."""
+    """Wait until the SSH server at `head_ip` answers. Raises ClusterError after HEAD_S."""
     head = ray_part["provider"].get("head_ip")
     if head is None or ray_part["auth"].get("ssh_proxy_command"):
         return  # only `ray up` can reach the head
     command, ssh = ["ssh", "-G", "--", str(head)], {}
-    with suppress(OSError):  # `ray up` reports that there is no ssh
+    with suppress(OSError):  # `ray up` reports a missing ssh
         shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         ssh = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
     if ssh.keys() & {"proxycommand", "proxyjump"}:
@@ -63,20 +62,19 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
     ends = monotonic() + HEAD_S
     if _speaks_ssh(host, port, 1.0):
         return
-    tell(f"waiting for {host}:{port}; Ctrl-C ends")
+    tell(f"waiting for {host}:{port}; press Ctrl-C to stop")
     while (left_s := ends - monotonic()) > 0:
         if _speaks_ssh(host, port, min(left_s, 10.0)):
             return
         sleep(1)
     raise ClusterError(
-        f"{host}:{port} sent no greeting of an SSH server within {HEAD_S:g} s: is the host in "
-        "`provider.head_ip` up and reachable from here?"
+        f"no SSH server answered at {host}:{port} within {HEAD_S:g} s; check that the host in "
+        "`provider.head_ip` is up and reachable from here"
     )
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """Return whether an SSH server sends its greeting. A connection alone proves nothing, as a
-    proxy may have accepted it."""
+    """Return whether an SSH server answers with its greeting."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
@@ -84,7 +82,7 @@ def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
 
 def bring_up(file: Path, token: Path) -> None:
     """Run `ray up`, which starts the cluster or updates a running one. Raises ClusterError."""
-    # if no file had changed, `ray up` would copy none, not even to a new node
+    # `ray up` copies files to new nodes only if a file has changed
     token.with_name(MARK).write_text(secrets.token_hex(8))
     _ray("up", "-y", "--no-config-cache", str(file), log=file.with_name("up.log"))
 
@@ -92,7 +90,7 @@ def bring_up(file: Path, token: Path) -> None:
 def take_down(file: Path) -> None:
     """Run `ray down`, which ends every node. Raises ClusterError."""
     log = file.with_name("down.log")
-    # `ray down` calls a bare `ray stop`, which does not find a `ray` in a virtual environment
+    # `ray down` does not find a `ray` in a virtual environment
     for command in yaml.safe_load(file.read_text()).get("head_start_ray_commands") or []:
         if "ray stop" in command and "ray start" not in command:
             with suppress(ClusterError):  # a head that is gone has nothing to stop
@@ -109,7 +107,7 @@ def with_defaults(ray_part: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Suppress Ray's log messages, and all that is printed inside the `with`."""
+    """Suppress Ray's log messages and all output inside the `with` block."""
     logger = logging.getLogger("ray.autoscaler")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -121,8 +119,7 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the number of hosts, including the head, and the number of GPUs that `ray up` starts
-    at first. The number of GPUs is None if the file does not state it."""
+    """Return the numbers of hosts and GPUs that `ray up` starts. Unknown GPUs are None."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -135,7 +132,7 @@ def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
 
 @contextmanager
 def tunnel(file: Path, *, timeout_s: float = TUNNEL_S) -> Iterator[str]:
-    """Open a tunnel to the head's dashboard; yield its local address. Raises ClusterError."""
+    """Open a tunnel to the head's dashboard and yield its local address. Raises ClusterError."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -155,8 +152,7 @@ def running(
     folder: Path | None = None,
     stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a process in a group of its own. After the `with`, end the group by SIGTERM, and by
-    SIGKILL if the process still runs `end_s` later."""
+    """Run a process, and end it after the `with` block. Kill it if it runs `end_s` longer."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -181,7 +177,7 @@ def running(
 
 
 def _ray(*words: str, log: Path) -> None:
-    """Run a Ray command with its output in `log`. Raises ClusterError with the log's last lines."""
+    """Run a Ray command and write its output to `log`. Raises ClusterError if it fails."""
     with log.open("w") as output:
         done = subprocess.run(
             [*RAY, *words],
@@ -194,7 +190,7 @@ def _ray(*words: str, log: Path) -> None:
     if done.returncode != 0:
         end = "\n".join(log.read_text(errors="replace").splitlines()[-LINES_SHOWN:])
         raise ClusterError(
-            f"`ray {words[0]}` failed, exit code {done.returncode}; {log} ends:\n{end}"
+            f"`ray {words[0]}` failed with exit code {done.returncode}. {log} ends with:\n{end}"
         )
 
 
@@ -214,12 +210,12 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
 
 
 def secure(ray_part: Mapping[str, Any], token: Path) -> dict[str, Any]:
-    """Return a launch file with which Ray requires a token and each node gets the file `token`."""
+    """Return a changed launch file, with which Ray requires the token in the file `token`."""
     config = copy.deepcopy(dict(ray_part))
     before = _changed_part(ray_part)
     for key in START_COMMANDS:
         commands = [EXPORT + START.sub(START_WITH_TOKEN, str(line)) for line in before[key]]
-        if key not in ray_part:  # Ray's default shows the dashboard to every network
+        if key not in ray_part:  # Ray's default opens the dashboard to every network
             commands = [command.replace(EVERYBODY, LOOPBACK) for command in commands]
         config[key] = [f"chmod 600 {REMOTE_TOKEN}", *commands]
     ours = {REMOTE_TOKEN: str(token), REMOTE_MARK: str(token.with_name(MARK))}

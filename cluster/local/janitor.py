@@ -1,9 +1,7 @@
-"""`python janitor.py FOLDER` ends a local Ray's leftover processes, then removes FOLDER.
+"""`python janitor.py FOLDER` ends the processes that a local Ray leaves, and removes FOLDER.
 
-`local_ray` starts the janitor in a Unix session of its own, so that no Ctrl-C reaches it. The
-janitor imports only the standard library. It waits until its input closes, which happens if the
-sweep ends or dies. Without a janitor, a Ray whose driver was killed would leave all its files, and
-two of its agents would run on (in Ray 2.60 for over 40 s).
+The janitor waits until the sweep ends or is killed. It runs in its own Unix session, so that Ctrl-C
+does not reach it. It imports only the standard library.
 """
 
 import os
@@ -16,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-MARKER = "CUDNN_SWEEP_LOCAL_RAY"  # variable with FOLDER in Ray's processes and their descendants
-GRACE_S = 3.0  # Ray's workers end by themselves up to 2.5 s after a driver that was killed
-KILL_S = 5.0  # a process that ignores SIGKILL for so long is stuck in the kernel
+MARKER = "CUDNN_SWEEP_LOCAL_RAY"  # environment variable of Ray's processes: FOLDER
+GRACE_S = 3.0  # Ray's workers need up to 2.5 s to end by themselves
+KILL_S = 5.0  # longest wait for killed processes
 POLL_S = 0.05
-PROC = Path("/proc")  # on Linux only; elsewhere Ray's own reaper must suffice
+PROC = Path("/proc")  # exists on Linux only
 
 
 def main(folder: Path) -> None:
@@ -37,7 +35,7 @@ def main(folder: Path) -> None:
 
 
 def wait_for_the_end(parent: int) -> None:
-    """Wait until our input closes or our parent ends. Its forks may keep the input open longer."""
+    """Wait until standard input closes or the parent process ends."""
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1)
         if ready and not os.read(sys.stdin.fileno(), 1):
@@ -45,13 +43,10 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield the ids of the processes of the folder's Ray.
-
-    Most have MARKER in their environment. Agents overwrite MARKER, but keep files in `folder` open.
-    """
+    """Yield the ids of the processes of the Ray in `folder`."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
-        with suppress(OSError):  # gone meanwhile, or another user's
+        with suppress(OSError):  # the process has ended, or another user owns it
             if marker in (process / "environ").read_bytes() or is_agent(process, folder):
                 yield int(process.name)
 

@@ -1,8 +1,7 @@
-"""A Ray of our own on this machine, which no other Ray notices and nobody else can use.
+"""Starts a private Ray on this machine.
 
-It is set to listen on the loopback interface alone. Its clients also need a token, in case a
-version of Ray ignores this setting. Its processes and files end with the `with` block, also after
-an exception, Ctrl-C or a kill of our process.
+It listens only on the loopback interface, and its clients need a token. Its processes and files are
+removed after the `with` block, even if our process is killed.
 """
 
 import logging
@@ -24,35 +23,34 @@ from cudnn_sweep.cluster.errors import LocalRayError
 from cudnn_sweep.cluster.leftovers import SUFFIX, make_held
 from cudnn_sweep.cluster.local import janitor
 
-# The longest socket that Ray makes in its folder, with a process number of 7 digits.
+# The longest path of a socket in Ray's folder.
 SOCKET = "/r/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store"
 MAX_SOCKET_BYTES = 107  # Linux's limit
 PREFIX = "sweep-"
 MAX_PARENT_BYTES = MAX_SOCKET_BYTES - len(f"/{PREFIX}12345678{SUFFIX}{SOCKET}")
 
-OBJECT_STORE_BYTES = 80_000_000  # Ray's least is 75 MiB; our records are a few KB
-TOO_SLOW = "timed out during startup"  # in Ray's error after 30 s, too short on a busy machine
-START_S = 180.0  # for two tries; Ray itself may wait forever
-STOP_TIMEOUT_S = 15.0  # the janitor needs 8 s at most
+OBJECT_STORE_BYTES = 80_000_000  # Ray's minimum is 75 MiB
+TOO_SLOW = "timed out during startup"  # part of Ray's error on a busy machine
+START_S = 180.0  # longest wait for two tries
+STOP_TIMEOUT_S = 15.0  # the janitor needs at most 8 s
 
 SETTINGS = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Under `uv run`, Ray would copy the current folder and start every worker through uv.
+    # Otherwise Ray starts workers through uv under `uv run`.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    # What Ray does on laptops that are not Linux: every port listens on 127.0.0.1.
+    # Every port listens on 127.0.0.1.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    # The default of newer Rays; older ones warn. A worker without a GPU of its own sees all GPUs.
+    # A worker without a GPU of its own sees all GPUs, as in newer versions of Ray.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Leave lack of memory to the kernel: Ray would kill the recorder or a slot, not the trial.
+    # If memory runs out, Ray would kill the recorder or a slot instead of the trial.
     "RAY_memory_monitor_refresh_ms": "0",
-    # Seconds without its head after which Ray ends itself and this process; Ray's default is 60.
+    # Ray ends after this number of seconds without its head. The default is 60.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
-    # Nobody reads the metrics, and their collector would run beside our measurements.
+    # Collecting metrics would disturb measurements.
     "RAY_enable_metrics_collection": "0",
 }
-# The user's variables that would lead to another Ray, reveal another token, change how workers
-# start or show each worker all GPUs.
+# Variables of the user that would change the private Ray.
 REMOVED = (
     "RAY_ADDRESS",
     "RAY_AUTH_TOKEN",
@@ -62,9 +60,9 @@ REMOVED = (
     "RAY_RUNTIME_ENV_HOOK",
 )
 LEFT_BY_RAY = ("PYTHONBREAKPOINT", "RAY_CLIENT_MODE")
-# Ray's own constants for two of the settings, which it reads only once, when it is imported.
+# Constants that Ray reads from the environment only when it is imported.
 CONSTANTS = ("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "ENABLE_RAY_CLUSTER")
-TASK_TIMEOUT_S = 60.0  # a worker's start takes 1 s here, tens of seconds from a slow network disk
+TASK_TIMEOUT_S = 60.0  # from a slow disk, a worker takes tens of seconds to start
 
 
 Beside: TypeAlias = Callable[[Mapping[str, str]], AbstractContextManager[object]]
@@ -78,14 +76,12 @@ def local_ray(
     gpu_uuids: Sequence[str] = (),
     beside: Beside = lambda variables: nullcontext(),
 ) -> Iterator[Path]:
-    """Start a Ray with `slots` CPUs and `gpus` GPUs, and connect to it. Raises LocalRayError.
+    """Start a Ray with `slots` CPUs and `gpus` GPUs, connect to it, and yield its private folder.
 
-    Yield the private folder of Ray's logs and sockets, and remove the folder at the end. Ray's
-    workers see the GPUs or MIG slices in `gpu_uuids` or, if it is empty, this process's GPUs. Enter
-    the `with` block in a thread that outlives it: Linux ends Ray when that thread ends.
-
-    `beside` gets environment variables, and returns a context that is entered before Ray starts and
-    left after Ray's end. Processes with these variables are ended together with Ray's processes.
+    Ray's workers see only the GPUs or MIG slices in `gpu_uuids`, if there are any. The thread that
+    enters the `with` block must outlive it, because Linux ends Ray when that thread ends.
+    `beside` gets environment variables and returns a context manager. Ray starts and ends inside
+    this context, and processes with these variables end with Ray. Raises LocalRayError.
     """
     import ray
 
@@ -94,7 +90,7 @@ def local_ray(
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
         stack.enter_context(beside({janitor.MARKER: str(folder)}))
-        # for this Ray alone; other users cannot replace a file in our folder
+        # other users cannot read the folder
         token = folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
@@ -110,9 +106,9 @@ def local_ray(
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Yield a new folder, which a janitor process removes once this process leaves the `with` or dies."""
+    """Yield a new folder. A janitor process removes it after the `with` block."""
     folder, held = make_held(PREFIX, _parent(), _end)
-    # -I -S: without site-packages it starts in 20 ms.
+    # Without site-packages (-I -S), it starts in 20 ms.
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[held]
@@ -121,17 +117,17 @@ def _folder() -> Iterator[Path]:
         yield folder
     finally:
         try:
-            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input: the janitor starts
+            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its input, so it starts to work
         except subprocess.TimeoutExpired:
             if any(janitor.processes_of(folder)):
                 raise LocalRayError(f"the processes of the Ray in {folder} do not end") from None
-            process.wait()  # it still deletes files: Tune makes 30,000 folders in 20,000 trials
+            process.wait()  # it still deletes files
         finally:
             os.close(held)
 
 
 def _end(folder: Path) -> None:
-    """End the remaining processes of a Ray that was killed together with its janitor."""
+    """End the remaining processes of the Ray in `folder`."""
     for pid in janitor.processes_of(folder):
         janitor.kill(pid)
 
@@ -144,7 +140,7 @@ def _parent() -> Path:
 
 @contextmanager
 def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set Ray's variables, even if Ray is imported already. Restore the environment at the end."""
+    """Set Ray's environment variables, and restore the environment at the end."""
     from ray._private import ray_constants
 
     before = dict(os.environ)
@@ -168,7 +164,7 @@ def _ray_reads(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_environment_again() -> None:
-    """Make Ray's C++ code, which caches settings and token, read them again."""
+    """Make Ray's C++ code read its settings and the token again."""
     from ray._raylet import (  # type: ignore[attr-defined]
         AuthenticationTokenLoader,
         Config,
@@ -180,16 +176,13 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _with_less_beside() -> Iterator[None]:
-    """Start Ray without its autoscaler, log monitor and dashboard. Each of them slows measurements
-    and takes a second to start. Give Ray's agent a free port: on the usual port, 52365, only the
-    first Ray of a machine takes jobs.
-    """
+    """Start Ray without its autoscaler, log monitor and dashboard, which slow measurements."""
     from ray._private import parameter, services
 
     of_ray = parameter.RayParams, services.start_api_server
     params = partial(
         parameter.RayParams,
-        dashboard_agent_listen_port=0,
+        dashboard_agent_listen_port=0,  # a free port
         include_log_monitor=False,  # type: ignore[arg-type]  # Ray annotates this flag as text
         no_monitor=True,
     )
@@ -203,7 +196,7 @@ def _with_less_beside() -> Iterator[None]:
 
 def _give_up() -> None:
     os.write(2, f"sweep: Ray does not start on this machine within {START_S:g} s\n".encode())
-    os._exit(1)  # nothing else ends the main thread's wait in Ray
+    os._exit(1)  # the main thread waits in Ray and cannot be interrupted
 
 
 def _init(slots: int, gpus: int, folder: Path) -> None:
@@ -211,10 +204,10 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
     from ray.job_config import JobConfig
 
     class InstalledCode(JobConfig):
-        """Keeps the current folder and the script's folder off the sys.path of Ray's workers."""
+        """Keeps the current folder off the sys.path of Ray's workers."""
 
         def _runtime_env_has_working_dir(self) -> bool:
-            return True  # Ray's worker.py then adds no folder to `py_driver_sys_path`
+            return True  # Ray then adds no folder
 
     options: dict[str, Any] = {
         "address": "local",
@@ -226,21 +219,21 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
         "log_to_driver": False,
         "logging_level": logging.WARNING,
         "_node_ip_address": "127.0.0.1",
-        "_temp_dir": str(folder / "r"),  # Ray makes it public; the folder above stays private
+        "_temp_dir": str(folder / "r"),  # Ray makes this folder public, but not its parent
     }
-    # Ray sets a Python handler, and one in C++ that prints a stack and ends the process.
+    # Ray replaces the handler.
     on_sigterm = signal.getsignal(signal.SIGTERM)
     limit = threading.Timer(START_S, _give_up)
     limit.start()
-    os.environ[janitor.MARKER] = str(folder)  # for processes that Ray starts now, not for our own
+    os.environ[janitor.MARKER] = str(folder)  # for processes that Ray starts
     try:
         try:
             ray.init(**options)
         except Exception as error:
             if TOO_SLOW not in str(error):
                 raise
-            ray.init(**options)  # the rest of the first Ray ends with the folder
-    except Exception as error:  # Ray has no error class for this; its logs are gone with the folder
+            ray.init(**options)  # the janitor ends the rest of the first Ray
+    except Exception as error:  # Ray has no error class for this
         raise LocalRayError(f"Ray does not start on this machine: {error}") from error
     finally:
         limit.cancel()
@@ -250,7 +243,7 @@ def _init(slots: int, gpus: int, folder: Path) -> None:
 
 
 def probe_ray() -> float:
-    """Start Ray, run a task and stop Ray; return the time in seconds. Raises LocalRayError."""
+    """Start Ray, run a task and stop Ray. Return the time in seconds. Raises LocalRayError."""
     import ray
     from ray.exceptions import RayError
 
@@ -264,5 +257,5 @@ def probe_ray() -> float:
 
 
 def _worker_pid() -> int:
-    """Return a worker's process id. To run this, the worker has to import our package, as in a sweep."""
+    """Return the worker's process id. The worker imports our package, as in a sweep."""
     return os.getpid()

@@ -1,6 +1,4 @@
-"""Runs the user's script as `python script.py arguments` would, and reads the audit's findings.
-Makes a file of a model's input shapes, for the regime `listed`, and a suite that uses this file.
-"""
+"""Audits the user's script, and writes a suite with the input shapes of its model."""
 
 import json
 import math
@@ -44,8 +42,8 @@ begin(os.path.dirname(__file__), before)
 """
 REPEAT_S = 5.0  # between signals to a script that does not end at its limit
 GRACE_S = 30.0  # for the script to end and to save its findings
-LOOK_S = 0.5  # between checks of the script's processes; an import of torch takes longer
-SIGNALLED = 128  # plus a signal's number: the exit code that a shell prints for the signal
+LOOK_S = 0.5  # between checks of the script's processes
+SIGNALLED = 128  # A shell adds a signal's number to this to make an exit code.
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 
 Ended = Literal["itself", "limit", "interrupt", "signal"]
@@ -54,7 +52,7 @@ WRITTEN_BY_US = "# Written by sweep audit"
 MAIN = "__main__"
 HALF = {"bfloat16": "bf16", "float16": "fp16"}
 REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
-BELOW = 2  # a placeholder for the number of classes or tokens: an audit reads no tensor's values
+BELOW = 2  # placeholder for the number of classes or tokens
 
 Direction = Literal["training", "inference"]
 
@@ -63,26 +61,25 @@ Direction = Literal["training", "inference"]
 class Audited:
     request: AuditRequest
     ended: Ended
-    """What ended the script. A limit is --seconds or --steps, an interrupt is Ctrl-C or SIGTERM."""
+    """What ended the script. The limit is --seconds or --steps."""
     exit_code: int
-    """The script's exit code, as a shell reports it. It is 0 if a limit ended the script, and 143
-    after SIGTERM."""
+    """Exit code of the script, as a shell reports it. It is 0 if a limit ended the script."""
     findings: Findings | None
-    """Findings of the audit. None if a kill or an exec ended the script before it saved them."""
+    """Findings of the audit, or None if the script ended before it saved them."""
     others: int
-    """Number of unaudited descendants: processes that loaded torch, and forks that set a flag."""
+    """Number of child processes that loaded torch or set a flag but were not audited."""
 
     @property
     def unseen(self) -> str | None:
-        """Message about the `others` and how to audit them. None if there are no others."""
+        """Message on how to audit the `others`, or None if there are no others."""
         if not self.others:
             return None
         arguments = self.request.arguments if self.request.is_module else ()
         at = next((at for at, word in enumerate(arguments) if word.endswith(".py")), None)
         of_rank = "RANK.py" if at is None else shlex.join(arguments[at:])
         return (
-            f"Not seen: processes with torch that the script started ({self.others}), and the flags that they set. "
-            "Audit what each of them runs: "
+            f"The script started processes with torch ({self.others}). The audit did not see them "
+            "or the flags that they set. Audit what each of them runs: "
             f"`torchrun --nproc-per-node {self.others} --no-python {program()} audit {of_rank}`."
         )
 
@@ -98,10 +95,10 @@ def audit_script(request: AuditRequest) -> Audited:
         Path(folder, START).write_text(START_TEXT, encoding="utf-8")
         command = [sys.executable, *["-m"] * request.is_module, script, *request.arguments]
         with_torch = Others()
-        # Block signals, so that `_wait` receives them: the script decides what Ctrl-C does to it.
+        # Block signals, so that `_wait` receives them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         try:
-            process = subprocess.Popen(  # the command has one thread
+            process = subprocess.Popen(  # safe because this process has one thread
                 command,
                 env=_environment(request, Path(folder)),
                 preexec_fn=_in_the_child,  # noqa: PLW1509
@@ -135,7 +132,7 @@ def _in_the_child() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Others) -> int | None:
-    """Wait for the script, and end it after `seconds`. Return the last signal that we received."""
+    """Wait for the script, and end it after `seconds`. Return the last signal that arrived."""
     asks_at = math.inf if seconds is None else monotonic() + seconds
     kills_at = math.inf
     last: int | None = None
@@ -151,13 +148,13 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float | None, started: Ot
         last = came.si_signo
         if last == signal.SIGTERM:
             asks_at = min(asks_at, monotonic())
-        elif came.si_code <= 0:  # from a process; a terminal signals the script itself
+        elif came.si_code <= 0:  # a terminal sends its signals to the script, too
             process.send_signal(last)
     return last
 
 
 def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple[Ended, int]:
-    """Return what ended the script, and its exit code as shells report it. `code` is Popen's."""
+    """Return what ended the script, and the exit code that a shell reports for Popen's `code`."""
     as_shell = code if code >= 0 else SIGNALLED - code
     if signalled is not None:
         return "interrupt", SIGNALLED + signalled if signalled == signal.SIGTERM else as_shell
@@ -168,16 +165,16 @@ def _ended(code: int, findings: Findings | None, signalled: int | None) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """Input shapes of a model in training or inference, equal but for batch and spatial sizes."""
+    """Input shapes of a model in training or inference. Only batch and spatial sizes differ."""
 
     model: Model
     direction: Direction
     usual: Sizes
     """The most frequent shape."""
     counts: tuple[tuple[Sizes, int], ...]
-    """Each shape with its number of calls; the most frequent shape comes first."""
+    """Shapes with their numbers of calls. The most frequent shape comes first."""
     left_out: int
-    """Number of calls whose shapes are not in `counts`, such as those with other channels."""
+    """Number of calls whose shapes are not in `counts`."""
 
     @property
     def training(self) -> bool:
@@ -185,7 +182,7 @@ class Inputs:
 
 
 def model_inputs(findings: Findings, name: str | None) -> Inputs | None:
-    """Return inputs of the first model that has any. `name` selects by class or FILE.py:LINE."""
+    """Return the inputs of the first model that has any. `name` is a class or FILE.py:LINE."""
     models = (model for model in findings.models if name in (None, model.name, made_at(model)))
     return next(filter(None, map(_inputs, models)), None)
 
@@ -195,7 +192,7 @@ def _inputs(model: Model) -> Inputs | None:
     direction: Direction = "training" if is_training else "inference"
     calls = {seen.shape: getattr(seen, direction) for seen in model.shapes}
     by_kind: dict[tuple[int, int | None], Counter[Sizes]] = defaultdict(Counter)
-    for shape, count in calls.items():  # shapes of one file agree in dimensions and channels
+    for shape, count in calls.items():  # a file has shapes with the same number of channels
         if count and len(shape) <= MOST_SIZES and 0 not in shape:
             by_kind[len(shape), named_sizes(shape).get("channels")][shape] = count
     if not by_kind:
@@ -221,7 +218,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
-    """Return a suite of the model and the file `shapes`, or None if no suite can name the model."""
+    """Return a suite with the model and its shapes, or None if it cannot refer to the model."""
     workload = _workload(inputs.model, Path.cwd())
     if workload is None:
         return None
@@ -244,25 +241,25 @@ def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
         cell["layout"] = usual.memory_format
     head = [f"{WRITTEN_BY_US}: {inputs.model.name} with the shapes in {shapes.name}"]
     if "below" in str(model):
-        head.append("# Set the key `below` to the number of classes or tokens. No audit knows it.")
+        head.append("# Replace the value of `below` by the number of classes or tokens.")
     head += [f"# {needed}" for needed in what_to_add(inputs)]
     return "\n".join([*head, yaml_text({"cells": [cell], "without_gpu": WITHOUT_GPU})])
 
 
 def what_to_add(inputs: Inputs) -> list[str]:
-    """Return what the user has to add before the suite can run."""
+    """Return advice on what the user must add before the suite can run."""
     model, lacking = inputs.model, []
     remedy = _what_to_name(model)
     if model.made is None:
-        lacking.append(f"{model.name} is a copy: {remedy}")
+        lacking.append(f"{model.name} is a copy of another model. {remedy}")
     elif model.made.others:
         values = ", ".join(model.made.others)
-        lacking.append(f"{model.name} is made from {values}; suites cannot contain these: {remedy}")
+        lacking.append(f"{model.name} is made from {values}, which suites cannot contain. {remedy}")
     lacking += what_it_takes(model, inputs.training, space_names(inputs.usual))
     file = model.file if model.module == MAIN else None
     if file and MAIN not in Path(file).read_text("utf-8", "replace"):
-        guard = 'put that under `if __name__ == "__main__":`'
-        lacking.append(f"{os.path.relpath(file)} trains when it is imported: {guard}")
+        guard = 'Put the training under `if __name__ == "__main__":`'
+        lacking.append(f"{os.path.relpath(file)} trains when it is imported. {guard}")
     return lacking
 
 
@@ -271,15 +268,15 @@ def what_it_takes(model: Model, training: bool, space: Sequence[str] = ()) -> li
     _, obstacles = called_with(model, training, space)
     what_to_do = (
         f"{model.name} takes arguments that a suite cannot describe: {', '.join(obstacles)}. "
-        "If these arguments matter, write a function that makes all inputs, and "
-        "`inputs: FILE.py:NAME` in the cell's `model`"
+        "If these arguments matter, write a function that makes all inputs. Name it in the cell's "
+        "`model`: `inputs: FILE.py:NAME`"
     )
     return [what_to_do] * bool(obstacles)
 
 
 def why_no_suite(model: Model) -> str:
     reason = "a class of torch" if _is_of_torch(model) else "not a top-level class of a file"
-    return f"No suite can name {model.name} ({reason}): {_what_to_name(model)}"
+    return f"A suite cannot refer to {model.name} because it is {reason}. {_what_to_name(model)}"
 
 
 def _is_of_torch(model: Model) -> bool:
@@ -287,16 +284,16 @@ def _is_of_torch(model: Model) -> bool:
 
 
 def _what_to_name(model: Model) -> str:
-    """Return advice to move the code that makes the model into a function that a suite can name."""
+    """Return advice on how a suite can refer to the model."""
     code, name = "the code that makes it", "FILE.py:NAME"
     if model.made is not None:
         code = f"the code at {place_text(model.made.at)}"
         name = f"{os.path.relpath(model.made.at.file)}:NAME"
-    return f"put {code} into a function that returns the model, and name it: `workload: {name}`"
+    return f"Put {code} into a function that returns the model, and name it: `workload: {name}`"
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
-    """Return the numbers of parameters and convolutions by which a suite recognizes the model."""
+    """Return the numbers of parameters and convolutions that a suite expects of the model."""
     model = inputs.model
     in_a_call = [count for recorded, count in model.in_a_call if recorded == inputs.training]
     is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1
@@ -305,8 +302,8 @@ def _expected(inputs: Inputs) -> dict[str, int]:
 
 
 def _workload(model: Model, folder: Path) -> str | None:
-    """Return FILE.py:NAME or MODULE:NAME of the model, or None if no suite can name it."""
-    if "." in model.name or _is_of_torch(model):  # a function's class has a dot, too
+    """Return FILE.py:NAME or MODULE:NAME of the model, or None if it has no such name."""
+    if "." in model.name or _is_of_torch(model):  # a class in a function also has a dot
         return None
     if model.file is not None and Path(model.file).is_relative_to(folder):
         return f"{os.path.relpath(model.file, folder)}:{model.name}"
@@ -334,7 +331,7 @@ def check_may_write(file: Path) -> None:
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
     """Return a suite's `inputs`, and the arguments that no suite can describe.
 
-    The `inputs` are None if the cell's `input` suffices, or if a suite cannot call the model.
+    The `inputs` are None if the suite does not need them or cannot describe them.
     """
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
@@ -361,7 +358,7 @@ def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any
 
 
 def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
-    """Return a suite's description of a tensor argument, or why a suite cannot describe the argument."""
+    """Return a suite's description of a tensor, or the reason why there is none."""
     if given.shape is None or not ("float" in given.kind or given.kind in (*WHOLE, "bool")):
         return given.kind
     sizes = [_size(place, given.shape, space) for place in range(len(given.shape))]
@@ -377,10 +374,7 @@ def _tensor(given: Argument, space: Sequence[str]) -> CommentedMap | str:
 
 
 def _size(at: int, shape: Sequence[Sequence[int | str]], space: Sequence[str]) -> str | int | None:
-    """Return a tensor's size in dimension `at`: a number, or the name of an input size equal to it.
-
-    Return None if neither is right for all calls.
-    """
+    """Return the number or name of a tensor's size in dimension `at`, or None if it varies."""
     tail = zip(space, shape[-len(space) :], strict=False)
     from_end = at - len(shape)
     if at > 0 and -from_end <= len(space) and all(name in sizes for name, sizes in tail):

@@ -1,4 +1,4 @@
-"""Finds the torch processes that a script starts. The audit cannot see what these do."""
+"""Finds processes with torch that a script starts. An audit does not see these processes."""
 
 import os
 from contextlib import suppress
@@ -9,7 +9,7 @@ OF_TORCH = b"/_inductor/"  # in the command line of a compile worker of torch.co
 
 
 class Others:
-    """Finds the script's descendants that have loaded torch. It only reads /proc."""
+    """Descendants of a script that have loaded torch. They are found in /proc."""
 
     def __init__(self) -> None:
         self._loaded: set[int] = set()
@@ -18,12 +18,12 @@ class Others:
     def look(self, process: int, parent: bytes | None = None) -> None:
         """Add the process and its descendants to `found` if they have loaded torch.
 
-        Leave out compile workers, and forks of a process with torch. A fork has the command line
-        and environment of its `parent`.
+        Compile workers and forks of a process with torch are left out.
         """
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")
             began = command + _read(process, "environ")
+            # A fork has the command line and environment of its parent.
             has_torch = began == parent or process in self._loaded
             if not has_torch and LIBRARY in _read(process, "maps"):
                 self._loaded.add(process)

@@ -1,4 +1,4 @@
-"""Writes a trace as tables, or as a suite that times each convolution as a problem of its own."""
+"""Writes the trace of a model as tables, or as a suite that times each convolution."""
 
 import json
 import textwrap
@@ -24,7 +24,7 @@ from cudnn_sweep.workloads.measuring.tracing import (
 from cudnn_sweep.workloads.problem import Shape, sizes_text
 
 WIDTH = 100  # columns
-UNBROKEN = 10_000  # columns: each problem stays on one line
+UNBROKEN = 10_000  # columns, so that each problem stays on one line
 CELL_DIRECTIONS = {"training": "forward_backward", "inference": "forward"}
 WITHOUT_GPU = {
     "replicates": 2,
@@ -38,7 +38,7 @@ WITHOUT_GPU = {
 }
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 SIZES = ("stride", "padding", "dilation")
-OF_BOTH = ("out_channels", "groups", "bias", "transposed")  # keys of a problem, too
+OF_BOTH = ("out_channels", "groups", "bias", "transposed")  # problems have these keys, too
 NUMBERS = (*SIZES, "groups", "times", "FLOPs")
 LOSS_COLUMNS = ("loses channels_last", "operation", "pays")
 OPERATION_COLUMNS = ("number", "layer", "operation", "takes", "returns", "", "conversions_ms")
@@ -47,7 +47,7 @@ WIDE = 120
 
 
 def suite_text(trace: Trace, command: str) -> str:
-    """Return a suite's YAML, with `command` in a comment. Raises SpecError if no convolution fits a suite."""
+    """Return a suite as YAML, with `command` in a comment. Raises SpecError if it is empty."""
     kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
         dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))
@@ -65,7 +65,7 @@ def suite_text(trace: Trace, command: str) -> str:
 
 def left_out(trace: Trace) -> list[str]:
     return [
-        f"left out: {name}, as a suite has no precision for {conv.dtype}"
+        f"left out: {name}, because a suite has no precision for {conv.dtype}"
         for name, conv in trace.named().items()
         if conv.precision is None
     ]
@@ -99,7 +99,7 @@ def _head(trace: Trace, command: str) -> list[str]:
         *(f"# {line}" for line in textwrap.wrap(summary, WIDTH - 2, break_on_hyphens=False)),
         *(f"#     {line}" for line in command.splitlines()),
         *(f"# {line}" for line in left_out(trace)),
-        "# To compare the model as is, compiled and as a CUDA graph, replace all keys below by:",
+        "# To compare the model as is, compiled and as a CUDA graph, use only these two keys:",
         "#     configs: [{}, {execution: compile}, {execution: cuda_graph}]",
         f"#     cells: [{json.dumps(_whole(trace))}]",
     ]
@@ -117,7 +117,7 @@ def _whole(trace: Trace) -> dict[str, object]:
 
 
 def _problem(convolution: TracedConvolution) -> CommentedMap:
-    """Return the convolution as a suite's problem, without fields that have ProblemSpec's defaults."""
+    """Return the convolution as a suite's problem, without keys that have default values."""
     spec = ProblemSpec.model_validate(
         {
             "input": sizes_text(convolution.input_shape),
@@ -166,7 +166,7 @@ def yaml_text(part: Mapping[str, object], width: int = WIDTH) -> str:
 
 
 def trace_table(trace: Trace, console: Console) -> RenderableType:
-    """Return the table of convolutions. On narrow consoles, only `name` shows kernel sizes."""
+    """Return the table of convolutions, without the column `kernel` if the console is narrow."""
     rows = [_row(trace, name, conv) for name, conv in trace.named().items()]
     same = {
         column: value
@@ -204,7 +204,7 @@ def _losses(trace: Trace) -> Iterator[RenderableType]:
         f"{counted(paying, 'convolution')}{spent}."
     )
     if not trace.on_gpu:
-        yield Text("A CPU's kernels keep other layouts than a GPU's: trace where you train.")
+        yield Text("A CPU's kernels keep other layouts than a GPU's, so trace where you train.")
 
 
 def _ms(operations: Iterable[TracedOperation]) -> str:
@@ -222,7 +222,7 @@ def _loss_row(lost_by: TracedOperation | None, payers: Sequence[TracedOperation]
 
 
 def operations_table(trace: Trace) -> RenderableType:
-    """Return a table of the operations on tensors that have a layout, in the order of the trace."""
+    """Return a table of the traced operations on tensors that have a layout."""
     numbered = [(n, part) for n, part in enumerate(trace.operations) if part.takes or part.returns]
     rows = [
         [str(number), part.layer, part.name, " ".join(part.takes), " ".join(part.returns)]

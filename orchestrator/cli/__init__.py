@@ -1,6 +1,6 @@
-"""The command line: related commands share a file. `--help` imports neither torch nor ray."""
+"""Command-line interface. `--help` imports neither torch nor Ray."""
 
-# Imported first: a signal during the other imports must end a command as it does later.
+# Imported first, because it handles signals that arrive during the other imports.
 from cudnn_sweep.orchestrator.cli import early  # noqa: F401, I001
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
     epilog=EPILOG,
-    rich_markup_mode=None,  # plain text comes at once
+    rich_markup_mode=None,  # plain text is printed faster
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Measure": [advise, freeze, bans, gate, bisect, launch, status, trace, audit],
@@ -36,10 +36,10 @@ PANELS: dict[str, list[Callable[..., None]]] = {
     "This machine": [doctor],
 }
 GROUPS: dict[str, tuple[str, str, list[Callable[..., None]]]] = {
-    "list": ("Read", "List what there is to choose from", [suites, workloads, schema]),
+    "list": ("Read", "List what is available", [suites, workloads, schema]),
     "cluster": (
         "Clusters",
-        "Follow, stop or fetch what a cluster runs",
+        "Manage the sweeps on a cluster",
         [attach, stop, pull, down],
     ),
 }
@@ -79,4 +79,4 @@ def sweep(
         ),
     ] = False,
 ) -> None:
-    """Measure where PyTorch's cuDNN settings help or hurt, by how much, and when they break even."""
+    """Measure how much PyTorch's cuDNN settings speed up or slow down a model."""

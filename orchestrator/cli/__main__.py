@@ -1,4 +1,4 @@
-"""`python -m cudnn_sweep.orchestrator.cli` is `sweep`."""
+"""Runs `sweep` as `python -m cudnn_sweep.orchestrator.cli`."""
 
 from cudnn_sweep.orchestrator.cli import app
 

@@ -23,12 +23,11 @@ Options = TypeVar("Options", bound=step_options.AdviseOptions | step_options.Tur
 
 
 def advise(options: step_options.AdviseOptions) -> None:
-    """Find the settings that make a step of your model fastest, and the time that they save in your job.
+    """Find the settings that make a step of your model fastest, and the time that they save.
 
-    It races benchmark, layout, a CUDA graph and torch.compile in turns on one GPU, in stages, until nothing is left to
-    try or the minutes are over. `--levers benchmark` decides only whether to set benchmark. The trials are stored like
-    those of any launch. The same command resumes an interrupted race. Without a GPU it answers from stored
-    measurements, or times a step on the CPU.
+    The command compares benchmark mode, layouts, CUDA graphs and torch.compile on one GPU. If the
+    time limit (--minutes) is reached first, the same command resumes the race. Without a GPU it
+    uses stored measurements or times a step on the CPU.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
@@ -36,22 +35,20 @@ def advise(options: step_options.AdviseOptions) -> None:
 
 
 def freeze(options: step_options.FreezeOptions) -> None:
-    """Save a search's choice in a file, so that benchmark off runs the fastest plans.
+    """Save cuDNN's fastest plans in a file, so that your model runs them without a search.
 
-    It searches in several processes, times the best plans again, and finds rules that ban the plans before the best one
-    in cuDNN's list. It compares benchmark off, on and frozen in turns. A frozen model starts as fast as with benchmark
-    off, and needs neither a search nor its memory. The file is for this GPU model, cuDNN and PyTorch.
+    The file has rules that ban slower plans. It is written only if the rules save time, compared
+    with benchmark off. It is valid for this GPU model and these versions of cuDNN and PyTorch.
     """
     _run("freezing.freeze:freeze", options, is_apart=options.json, needs_gpu=True)
 
 
 def bans(options: step_options.BansOptions) -> None:
-    """Report what a ban costs: the time that a step loses if an engine that cuDNN chose is banned.
+    """Report how much time a step loses if an engine that cuDNN chose is banned.
 
-    It finds the engines that the cells take, and times each cell without and with each ban, in turns, until
-    each cell is decided or the minutes are over. It prints one row for each cell and ban: the time lost, the engine in
-    place of the banned one, the error against float64, and whether bits still repeat. `sweep query bans` prints these
-    results again. The same command resumes an interrupted sweep.
+    The command times each cell without bans and with each of its engines banned. It prints a row
+    for each cell and ban. If the time limit (--minutes) is reached first, the same command resumes
+    the sweep. `sweep query bans` prints the results again.
     """
     options, console, place = _begun(options, is_apart=True, needs_gpu=True)
     from cudnn_sweep.orchestrator.freezing import bans as banning
@@ -68,25 +65,23 @@ def bans(options: step_options.BansOptions) -> None:
 
 
 def gate(options: step_options.GateOptions) -> None:
-    """Decide whether a change makes a step of your model slower, by measuring two commits in turns.
+    """Decide whether a code change makes a step of your model slower.
 
-    Each of BASE and HEAD is a commit of your repository, a folder, a wheel, or the Python of an environment that has
-    cudnn-sweep. Each process runs one side. The sides take turns on one GPU (or CPU), with A/A pairs as control.
-    The answer lists what else differs, and the smallest slowdown that the gate would have found.
+    BASE and HEAD can each be a commit, a folder, a wheel, or the Python of an environment that has
+    cudnn-sweep. The command measures both in turns on one GPU or on the CPU. It also reports how
+    small a slowdown it can find.
     """
     for option, suffix in {"comment": ".md", "junit": ".xml"}.items():
         if getattr(options, option):
-            raise SpecError(f"--{option} is now --write, with a name that ends in {suffix}")
+            raise SpecError(f"--{option} was replaced by --write FILE, where FILE ends in {suffix}")
     _run("gating.gate:gate", options)
 
 
 def bisect(options: step_options.BisectOptions) -> None:
-    """Find which of several environments made a step slower, such as one of four versions of torch.
+    """Find the first of several environments, such as versions of torch, in which a step is slower.
 
-    Each of --pythons is an environment with cudnn-sweep. The oldest is compared with the
-    newest and, if that is slower, with the middle one of the rest, and so on until the first slow
-    one is known. The answer names that environment and its changes. The same command resumes, and
-    skips comparisons that stored results decide.
+    Each of --pythons is an environment that has cudnn-sweep, from the oldest to the newest. The
+    command also lists the versions that changed. The same command resumes an unfinished search.
     """
     _run("gating.bisect:bisect", options)
 
@@ -103,9 +98,9 @@ def _run(command: str, options: Options, *, is_apart: bool = True, needs_gpu: bo
 def _begun(
     options: Options, *, is_apart: bool, needs_gpu: bool
 ) -> tuple[Options, "Console", "ThisMachine"]:
-    """Return the options, a console and this machine. The options' time limits begin now.
+    """Return the options, a console and this machine. Time limits begin at the end of the call.
 
-    If `is_apart`, the console writes to standard error.
+    The console writes to standard error if `is_apart` is set.
     """
     if not options.measures_nothing:
         start_watchdog()

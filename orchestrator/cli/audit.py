@@ -1,4 +1,4 @@
-"""`sweep audit`."""
+"""The command `sweep audit`."""
 
 import os
 import shlex
@@ -28,16 +28,16 @@ def audit(
     model: Annotated[
         str | None,
         "CLASS",
-        "Write the inputs of this model: its class, or the FILE.py:LINE where the model is made. "
-        "Default: the model that runs most convolutions.",
+        "Class of the model whose inputs are written, or FILE.py:LINE where the model is created. "
+        "Default: the model that runs the most convolutions.",
     ] = None,
     json: Annotated[bool, "Print the report as JSON."] = False,
     write: Annotated[list[str] | None, "FILE", WRITE] = None,
 ) -> None:
-    """Run your own script and report who sets cuDNN's flags, and which convolutions and shapes it has.
+    """Run your script, and report its convolutions and the code that sets cuDNN's flags.
 
-    The script runs as python SCRIPT ARGUMENTS would, and its results stay the same. The report goes to standard
-    error. The exit code is the script's own; 0 if --seconds or --steps ended it.
+    The results of the script stay the same. The report is printed to standard error. The exit code
+    is the script's exit code, or 0 if --seconds or --steps ended the script.
     """
     from cudnn_sweep.orchestrator.auditing.audit import audit_script, check_may_write, model_inputs
     from cudnn_sweep.orchestrator.steps.sequence import deliver, reported
@@ -55,7 +55,7 @@ def audit(
     written: list[Path] = []
     try:
         written = _write_shapes(audited, inputs, shapes)
-    finally:  # the report comes even if they cannot be written
+    finally:  # print the report even if the shapes cannot be written
         console = console_here(stderr=True)
         answer = _answer(audited, inputs, written)
         code = deliver(answer, files, console, console, is_json=json)
@@ -63,7 +63,7 @@ def audit(
 
 
 def _of_rank(file: Path) -> Path:
-    """Return `file`. Under torchrun, its name includes the rank, so that each rank has its file."""
+    """Return the file name for this process. It includes the rank under torchrun."""
     rank = os.environ.get("RANK")
     return file.with_stem(f"{file.stem}-rank{rank}") if rank and rank.isdigit() else file
 
@@ -136,7 +136,8 @@ def _next_lines(audited: "Audited", inputs: "Inputs | None", written: list[Path]
     lines = [f"Wrote the inputs of {counted} to {' and '.join(map(str, written))}."]
     if inputs.left_out:
         lines.append(
-            f"Left out {inputs.left_out:,} calls: other channels or dimensions, a size of 0, or too many shapes."
+            f"Left out {inputs.left_out:,} calls with other channels or dimensions, a size of 0, "
+            "or rare shapes."
         )
     if len(written) < 2:
         lines.append(

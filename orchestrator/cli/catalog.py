@@ -1,4 +1,4 @@
-"""`sweep list`: bundled suites, the names that a cell can use, and schemas of launch files and suites."""
+"""The commands of `sweep list`."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -19,13 +19,13 @@ def suites() -> None:
     for name in suite_names():
         needs = "a GPU" if load_suite(name).needs_cuda else ""
         rows.append((name, needs, _first_sentence(SUITES.joinpath(f"{name}.yaml").read_text())))
-    _print(("suite", "needs", "what it asks"), rows)
-    typer.echo(f"\nThe files are in {SUITES}. To see what a suite runs, and for how long:")
+    _print(("suite", "needs", "question"), rows)
+    typer.echo(f"\nThe files are in {SUITES}. To see what a suite runs and how long it takes:")
     typer.echo(f"  {program()} launch --suite NAME --dry-run")
 
 
 def workloads() -> None:
-    """List what the cells of a suite can name: workloads, problems, regimes, states and precisions.
+    """List the workloads, problems, regimes, states, precisions and layouts that a cell can have.
 
     Parameters of regimes and states are shown in brackets with their defaults.
     """
@@ -57,13 +57,12 @@ def schema(
     name: Annotated[
         Literal["launch-file", "suite"], POSITIONAL, "launch-file|suite", "Kind of file."
     ],
-    path: Annotated[bool, "Print the path of the schema, for the first line of your file."] = False,
-    page: Annotated[bool, "Print one page on all keys of launch files and suites instead."] = False,
+    path: Annotated[bool, "Print the path of the schema instead."] = False,
+    page: Annotated[bool, "Print a page about all keys of both kinds of files instead."] = False,
 ) -> None:
     """Print the JSON Schema of a launch file or of a suite.
 
-    Begin a file with `# yaml-language-server: $schema=PATH`, and an editor with a YAML language server
-    completes and checks it.
+    Editors check and complete a file that begins with `# yaml-language-server: $schema=PATH`.
     """
     shipped = "launch-file.md" if page else f"{name}.json"
     file = files("cudnn_sweep.orchestrator").joinpath("schemas", shipped)

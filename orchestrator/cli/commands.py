@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from cudnn_sweep.analysis.words import printable
 from cudnn_sweep.orchestrator.planning.spelling import typer_info
 
-EPILOG = "docs/exit-codes.md has the exit codes of every command."
-# Options that few users need: a help lists them last.
+EPILOG = "docs/exit-codes.md lists the exit codes of every command."
+# Options that few users need. The help lists them last.
 MORE = (
     *("hours", "state", "memory_limit", "runs", "ranks", "measure_ranks"),
     *("loss", "expect", "float64"),
@@ -23,12 +23,12 @@ SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print the text without control characters: the name of a user's file may contain some."""
+    """Print the text without control characters."""
     typer.echo(printable(text), err=err)
 
 
 def spelled(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function for Typer: each field of a dataclass parameter becomes an option."""
+    """Return a function for Typer, with an option for each field of a dataclass parameter."""
     found = signature(function).parameters.values()
     groups: dict[str, Any] = {
         each.name: each.annotation for each in found if is_dataclass(each.annotation)
@@ -62,7 +62,7 @@ def _option(one: Parameter) -> Parameter:
     info, kind = typer_info(one.name, one.annotation), one.annotation
     if info is not None:
         kind = kind.__origin__
-        if get_origin(kind) is Sequence:  # Typer knows lists
+        if get_origin(kind) is Sequence:  # Typer supports only lists
             kind = GenericAlias(list, get_args(kind))
         kind = Annotated[kind, info]
     return one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)

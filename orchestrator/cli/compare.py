@@ -1,4 +1,4 @@
-"""`sweep compare` and `sweep repro`."""
+"""The commands `sweep compare` and `sweep repro`."""
 
 import re
 import shlex
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.results.marked import MarkedColumn
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
-CASE_ID = re.compile(r"[A-Z]\w*")  # a trial_id is in lower case
-FOR_PEOPLE = ("table", "markdown")  # standard output has only the rows in the other formats
+CASE_ID = re.compile(r"[A-Z]\w*")  # trial ids are in lower case
+FOR_PEOPLE = ("table", "markdown")  # in other formats, standard output has only the rows
 
 
 def compare(
@@ -37,24 +37,24 @@ def compare(
     reference: ReferenceOption = False,
     format: Annotated[Format, "Format of the rows."] = "table",
     json: Annotated[bool, "Short for --format json."] = False,
-    min_effect: Annotated[float, "The smallest relative difference that counts."] = MIN_EFFECT,
-    sweep_id: Annotated[
-        str | None, "Only this sweep, or those that a pattern matches (night-*)."
-    ] = None,
+    min_effect: Annotated[
+        float, "Relative difference below which two times are equivalent."
+    ] = MIN_EFFECT,
+    sweep_id: Annotated[str | None, "Sweep to read, or a pattern such as night-*."] = None,
     where: Annotated[
-        list[str] | None, "COLUMN=VALUE", "Only records with, say, driver=580.1. May be repeated."
+        list[str] | None, "COLUMN=VALUE", "Read only records with this value. May be repeated."
     ] = None,
     fail_on: Annotated[
         Literal["hurts", "helps", "equivalent", "inconclusive"] | None,
-        "Exit code 1 if the wall or device time of a cell has this verdict, 3 if no cell is on both sides.",
+        "Exit with code 1 if a cell has this verdict, and with 3 if no cell is on both sides.",
     ] = None,
     write: Annotated[list[str] | None, "FILE", WRITE] = None,
 ) -> None:
-    """Compare two sides of the results.
+    """Compare two parts of the results, such as two versions of torch.
 
-    A side is a sweep_id, a version (of torch, cuDNN, the driver or this program), a software_hash, a
-    GPU's model or UUID, or a date (UTC). If a name is ambiguous, write KIND=NAME, such as torch=2.11.0. Trials of
-    one block are compared in pairs, others by Welch's t test. Wall and device time each have a verdict.
+    A and B can be sweep ids, software hashes, GPU models or UUIDs, UTC dates, or versions of torch,
+    cuDNN, the driver or this program. Write KIND=NAME, such as torch=2.11.0, if a name is
+    ambiguous. Trials of the same block are compared in pairs, and others by Welch's t test.
     """
     from cudnn_sweep.analysis.compare.comparison import compare as compare_sides
     from cudnn_sweep.analysis.errors import QueryError
@@ -92,9 +92,9 @@ def _answer(found: "Comparison", marked: "Sequence[MarkedColumn]", fail_on: str 
     from cudnn_sweep.analysis.answers.answer import Answer, Section
 
     differing = [*found.differences.values(), *(f"the code of {name}" for name in found.edited)]
-    headline = "No cell and config was measured on both sides."
+    headline = "No cell was measured with the same config on both sides."
     notes = [
-        f"One side has several versions of {part}, each with rows of its own. To compare two, add "
+        f"One side has several versions of {part}, which have separate rows. To compare two, add "
         + " ".join(f"--where {part}={version}" for version in versions)
         for part, versions in found.mixed.items()
     ]
@@ -112,13 +112,14 @@ def _answer(found: "Comparison", marked: "Sequence[MarkedColumn]", fail_on: str 
         headline=headline,
         sections=[
             Section(
-                title=f"A is {found.a}, B is {found.b}. A ratio over 1: B is slower. They differ in",
+                title=f"A is {found.a}, B is {found.b}. A ratio over 1 means that B is slower. "
+                "A and B differ in",
                 items=[[text] for text in differing or ["no part of the environment"]],
             ),
             Section.of(marked),
             Section(notes=[[text] for text in notes if found.cells]),
         ],
-        commands=[("To find the version", command) for command in _bisect(found)],
+        commands=[("To find the first slower version", command) for command in _bisect(found)],
         values={"rows": found.rows.to_pylist()},
         labels={"a": str(found.a), "b": str(found.b)},
     )
@@ -140,13 +141,13 @@ def _counted(counts: dict[str, int]) -> str:
 
 def repro(
     name: Annotated[
-        str, POSITIONAL, "CASE|TRIAL", "A reported case, such as N012, or the trial_id of a trial."
+        str, POSITIONAL, "CASE|TRIAL", "Id of a reported case, such as N012, or of a trial."
     ],
     results: ResultsOption = None,
 ) -> None:
     """Print a script of at most 40 lines that times CASE or TRIAL with torch alone.
 
-    The script measures each setting in five processes. Without CUDA its times are CPU times.
+    The script measures each setting in five processes. Without CUDA, it measures CPU time.
     """
     from cudnn_sweep.orchestrator.repro.script import of_case, script, stored_trial
     from cudnn_sweep.workloads.cells.field_case import find_field_case

@@ -1,4 +1,4 @@
-"""`sweep doctor`."""
+"""The command `sweep doctor`."""
 
 import json as json_format
 from contextlib import nullcontext
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.orchestrator.doctor.checks import Check
 
-PLAIN_WIDTH = 100  # columns if the output is no terminal
+PLAIN_WIDTH = 100  # columns if the output is not a terminal
 STATE_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 STATE_WIDTH, NAME_WIDTH = 7, 17
-REFRESHES_PER_S = 1  # drawing the spinner must not disturb the self-test
-SELF_TEST_S = 20.0  # about ten pairs on two CPU cores
+REFRESHES_PER_S = 1  # low, so that the spinner does not disturb the self-test
+SELF_TEST_S = 20.0  # enough for ten pairs on two CPU cores
 
 
 def doctor(
     results: Annotated[
         str | None, "Folder or URL to check. Default: `results` in ./cluster.yaml, or ./results."
     ] = None,
-    quick: Annotated[bool, "Start no Ray and measure nothing."] = False,
-    seconds: Annotated[float, AtLeast(0.0), "Duration of the self-test."] = SELF_TEST_S,
+    quick: Annotated[bool, "Do not start Ray and do not measure."] = False,
+    seconds: Annotated[float, AtLeast(0.0), "Duration of the self-test in seconds."] = SELF_TEST_S,
     telemetry: Annotated[
-        MonitorKind, "SOURCE", "nvml, off, or a fake GPU such as fake_calm or fake_shared."
+        MonitorKind, "SOURCE", "nvml, off, or a fake source such as fake_calm."
     ] = "nvml",
     json: Annotated[bool, "Print the checks as JSON."] = False,
 ) -> None:
-    """Check whether this machine is fit to measure on: software, GPUs, disks, Ray, and a self-test.
+    """Check this machine's software, GPUs, disks and Ray, and run a self-test.
 
-    The self-test measures two identical configs and says which differences this machine can detect.
+    The self-test measures two identical configs, and reports how small a difference it can detect.
     """
     from cudnn_sweep.analysis.words import counted
     from cudnn_sweep.orchestrator.cli.failing import leave

@@ -1,6 +1,6 @@
-"""Prepares the other imports. Ctrl-C or SIGTERM during these imports ends the program with our exit
-code, without a traceback. Keeps pyarrow.dataset from importing pandas: no command needs pandas, and
-the import would take a third of a second.
+"""Ends the program without a traceback if Ctrl-C or SIGTERM comes during the other imports.
+
+It also prevents pyarrow.dataset from importing pandas, which is slow.
 """
 
 import os
@@ -9,9 +9,9 @@ import sys
 
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
-PROGRAMS = ("sweep", "-m", "__main__.py")  # `-m`: while Python imports this package to run it
+PROGRAMS = ("sweep", "-m", "__main__.py")  # `-m` while Python imports this package
 CODES = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
-IMPORT = "<frozen importlib"  # begins the file names of Python's own import
+IMPORT = "<frozen importlib"  # prefix of the file names of Python's import system
 
 
 def end(number: int, frame: object) -> None:
@@ -19,7 +19,7 @@ def end(number: int, frame: object) -> None:
 
 
 class WithoutPandas:
-    """Meta path finder that hides pandas from pyarrow.dataset alone."""
+    """Import finder that hides pandas from pyarrow.dataset."""
 
     def find_spec(self, fullname: str, *where: object) -> None:
         frame = sys._getframe(1) if fullname == "pandas" else None
@@ -29,7 +29,7 @@ class WithoutPandas:
             raise ModuleNotFoundError(name=fullname)
 
 
-if os.path.basename(sys.argv[0]) in PROGRAMS:  # and not inside another program
+if os.path.basename(sys.argv[0]) in PROGRAMS:  # not inside another program
     sys.meta_path.insert(0, WithoutPandas())
     for each in CODES:
         if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):

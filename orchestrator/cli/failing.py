@@ -1,4 +1,4 @@
-"""Ends commands: turns an error from any part of the program into a message and an exit code."""
+"""Turns errors into messages and exit codes at the end of a command."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from cudnn_sweep.orchestrator.exit_codes import ExitCode
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-AGAIN_S = 0.1  # by then the finalizer that swallowed an interrupt has ended
+AGAIN_S = 0.1  # by then the finalizer that dropped an interrupt has ended
 CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]  # this class has no public name
 
 
@@ -37,16 +37,16 @@ class Commands(Group):
 
 @contextmanager
 def mistakes_exit() -> Iterator[None]:
-    """End with an exit code if the `with` block raises. SIGTERM, which schedulers send, acts like Ctrl-C."""
+    """Exit with the right code if the `with` block raises. Treat SIGTERM like Ctrl-C."""
     code = ExitCode.INTERRUPTED
-    for stream in (sys.stdout, sys.stderr):  # a file name may not be UTF-8
+    for stream in (sys.stdout, sys.stderr):  # file names may not be valid UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
     def terminate(number: int, frame: object) -> NoReturn:
-        nonlocal code  # kept here: Tune replaces a KeyboardInterrupt by its own
+        nonlocal code  # stored here, because Ray Tune replaces the exception
         code = ExitCode.TERMINATED
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends SIGTERM twice
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminate)
@@ -56,17 +56,17 @@ def mistakes_exit() -> Iterator[None]:
         with _no_interrupt_dropped():
             try:
                 yield
-            finally:  # so that a failed write to standard output is an error here, not later
+            finally:  # a failed write to standard output must raise here
                 print(end="", flush=True)
-    except (typer.Exit, CLICK_EXCEPTION):  # Typer shows these
+    except (typer.Exit, CLICK_EXCEPTION):  # Typer prints these
         raise
     except (KeyboardInterrupt, typer.Abort):
         _print(f"sweep: interrupted; {KEPT}")
         leave(code)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python would exit with 1: WORSE
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # Python's code 1 would mean WORSE
         text, ends_with = _ending(error)
         _print(text)
-        if _came_of(error, KeyboardInterrupt):  # Ctrl-C also ended parts that a normal exit needs
+        if _came_of(error, KeyboardInterrupt):  # a normal exit may fail after Ctrl-C
             leave(code)
         if is_watched():  # Ray Tune may have run here
             leave(ends_with)
@@ -76,7 +76,7 @@ def mistakes_exit() -> Iterator[None]:
 def _ending(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MISTAKES):
         return f"sweep: {error}", exit_code_of(error)
-    is_exit = isinstance(error, SystemExit)  # Rich raises it for a broken pipe, too
+    is_exit = isinstance(error, SystemExit)  # Rich also raises it for a broken pipe
     if isinstance(error, BrokenPipeError) or (is_exit and _came_of(error, BrokenPipeError)):
         _output_fails()  # the reader has closed the pipe
         return "", ExitCode.UNFINISHED
@@ -92,11 +92,11 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 
 def _output_fails() -> bool:
-    """Return whether standard output fails. If so, redirect it, or Python's exit would fail too."""
+    """Return whether standard output fails. If it does, redirect it so that Python can exit."""
     try:
-        print(flush=True)  # the failed bytes may have left the buffer
+        print(flush=True)  # write a newline, because the buffer may be empty
     except OSError:
-        with suppress(OSError):  # inside another program standard output may have no descriptor
+        with suppress(OSError):  # standard output may have no descriptor
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return False
@@ -116,7 +116,7 @@ def _came_of(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 @contextmanager
 def _no_interrupt_dropped() -> Iterator[None]:
-    """Repeat a Ctrl-C that comes in a finalizer or a fork() hook, where Python drops exceptions."""
+    """Repeat a Ctrl-C that Python drops because a finalizer or fork() hook is running."""
     usual = sys.unraisablehook
 
     def raise_again(dropped: "UnraisableHookArgs") -> None:
@@ -133,13 +133,11 @@ def _no_interrupt_dropped() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once. At a normal exit DuckDB's bindings would print 40 lines about the
-    reference cycles that Ray Tune leaves.
-    """
+    """Flush the output and end this process at once, without Python's usual cleanup."""
     print(end="", flush=True)
     database = sys.modules.get("cudnn_sweep.analysis.engine.database")
     if database is not None:
-        database.close_idle()  # removes its temporary folder
+        database.close_idle()  # remove the database's temporary folder
     with suppress(OSError):
         sys.stderr.flush()
     say_code(code)

@@ -1,4 +1,4 @@
-"""`sweep launch`, `sweep status` and `sweep cluster`, for sweeps here and on a cluster."""
+"""The commands `sweep launch`, `sweep status` and `sweep cluster`."""
 
 import json as json_format
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.cluster.jobs.jobs import Jobs, SentJob
     from cudnn_sweep.orchestrator.remote.clusters import RunningCluster
 
-File = Annotated[Path, POSITIONAL, "The launch file that was launched."]
+File = Annotated[Path, POSITIONAL, "Launch file of the sweep."]
 
 
 def launch(options: LaunchOptions) -> None:
@@ -43,7 +43,7 @@ def launch(options: LaunchOptions) -> None:
 
 
 def attach(file: File = Path("cluster.yaml")) -> None:
-    """Follow the last sweep sent to FILE's cluster. Ctrl-C leaves it running."""
+    """Follow the last sweep that was sent to FILE's cluster. Ctrl-C does not stop the sweep."""
     from rich.console import Console
 
     from cudnn_sweep.orchestrator.remote.follow import follow
@@ -57,8 +57,8 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
 
 def status(
-    file: Annotated[Path | None, POSITIONAL, "What was launched: file or suite."] = None,
-    results: Annotated[str | None, "For a sweep on this machine: --results of its launch."] = None,
+    file: Annotated[Path | None, POSITIONAL, "Launch file or suite of the sweep."] = None,
+    results: Annotated[str | None, "Results folder of a sweep on this machine."] = None,
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep on this machine or on FILE's cluster."""
@@ -79,7 +79,7 @@ def status(
 
 
 def stop(file: File = Path("cluster.yaml")) -> None:
-    """Stop the last sweep sent to FILE's cluster. Another launch resumes it."""
+    """Stop the last sweep that was sent to FILE's cluster. Launch again to resume it."""
     from cudnn_sweep.cluster.jobs.jobs import ENDED
 
     with _connected(file) as (_, jobs, job):
@@ -92,7 +92,7 @@ def stop(file: File = Path("cluster.yaml")) -> None:
 
 
 def pull(file: File = Path("cluster.yaml")) -> None:
-    """Copy the records of the sweeps sent to FILE's cluster into the results folder here."""
+    """Copy records from FILE's cluster to the results folder on this machine."""
     from cudnn_sweep.orchestrator.remote.follow import pull_records
 
     with _connected(file) as (sent_to, jobs, job):
@@ -103,9 +103,9 @@ def pull(file: File = Path("cluster.yaml")) -> None:
 def down(
     file: File = Path("cluster.yaml"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    discard: Annotated[bool, "Give up records that are only on the head."] = False,
+    discard: Annotated[bool, "Shut down even if some records exist only on the head."] = False,
 ) -> None:
-    """Shut down all nodes of FILE's cluster. Refused while records are only on its head."""
+    """Shut down all nodes of FILE's cluster, unless some records exist only on its head."""
     from cudnn_sweep.cluster.errors import ClusterError
     from cudnn_sweep.cluster.jobs.launcher import take_down
     from cudnn_sweep.orchestrator.remote.clusters import BroughtUpCluster
@@ -122,7 +122,7 @@ def down(
         if missing:
             raise ClusterError(
                 f"{missing} records are only on the head: `sweep cluster pull {file}` copies them, "
-                "--discard gives them up"
+                "and --discard shuts down without them"
             )
     if yes or typer.confirm(f"Shut down all nodes of {running.known.name}?"):
         take_down(running.known.launch_file)

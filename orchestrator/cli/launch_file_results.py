@@ -1,4 +1,4 @@
-"""Opens a command's results: those that its options name, or else the launch file's."""
+"""Finds and opens the results that a command reads."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 ResultsOption = Annotated[
     list[str] | None,
-    "Folder or URL (s3://, gs://). Default: `results` in ./cluster.yaml, or ./results. Repeat the "
-    "option to read several results together.",
+    "Folder or URL (s3://, gs://) of the results. Repeat the option to read several folders. "
+    "Default: the value of `results` in ./cluster.yaml, or ./results.",
 ]
 ReferenceOption = Annotated[
     bool,
-    "Read the results installed with cudnn-sweep: networks on H200s and H100s, reported cases on "
-    "H200s. Add --results to read your own, too.",
+    "Read the results that are installed with cudnn-sweep. Add --results to read your own, too.",
 ]
 
 
@@ -37,31 +36,33 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Open the results. Raises StoreError if a folder is missing, or if only folders below it hold results."""
+    """Open the results. Raises StoreError if a folder is missing or cannot be read."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
-    for store in stored.stores[:-1] and stored.stores:  # a query reports a single empty store
+    for store in stored.stores[:-1] and stored.stores:  # only if there are several
         if not store.sweep_ids():
             echo(f"warning: no results are stored in {store.folder.shown()}", err=True)
     return stored
 
 
 def check_sweep(store: "Stored", sweep_id: str | None) -> None:
-    """Raise QueryError if sweeps are stored, but none matches the id or pattern `sweep_id`."""
+    """Raise QueryError if none of the stored sweeps matches the id or pattern `sweep_id`."""
     from cudnn_sweep.analysis.store.stored import shown
 
     stored = store.sweep_ids()
     if sweep_id is not None and stored and not fnmatch.filter(stored, sweep_id):
         newest = ", ".join(stored[:-6:-1])
-        raise QueryError(f"no sweep {sweep_id} is stored in {shown(store)}; the newest: {newest}")
+        raise QueryError(
+            f"no sweep {sweep_id} is stored in {shown(store)}; the newest sweeps are {newest}"
+        )
 
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Yield a database of the store. At the end, even after an error, warn of damaged files.
+    """Yield a database of the store. Print warnings about damaged files at the end.
 
-    Raises QueryError if no stored sweep matches `sweep_id`, or if every stored file is damaged.
+    Raises QueryError if no stored sweep matches `sweep_id` or if all files are damaged.
     """
     from cudnn_sweep.analysis.engine.database import open_database
 

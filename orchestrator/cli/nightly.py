@@ -1,4 +1,4 @@
-"""`sweep nightly`: runs a night of a launch file."""
+"""The command `sweep nightly`."""
 
 import os
 from dataclasses import replace
@@ -9,7 +9,7 @@ from cudnn_sweep.orchestrator.planning.options import NightOptions, read_date
 
 
 def nightly(options: NightOptions) -> None:
-    """Run one night of FILE's nightly suite and compare it with the nights before."""
+    """Run FILE's nightly suite once, and compare the results with earlier nights."""
     from cudnn_sweep.orchestrator.cli.failing import leave
     from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
 

@@ -1,4 +1,4 @@
-"""`sweep query`: a named question, a .sql file or SQL text, over the stored results."""
+"""The command `sweep query`."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.results.marked import MarkedColumn
     from cudnn_sweep.analysis.store.stored import Stored
 
-# A question's own parameters are further options: `sweep query helps_or_hurts --min-effect 0.05`.
+# Parameters of a question are also options, such as `--min-effect 0.05`.
 QUESTION_SETTINGS = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
@@ -61,7 +61,7 @@ def query(
     question: Annotated[
         str | None,
         typer.Argument(
-            help="A named question (see --list), a path ending in .sql, or SQL.",
+            help="Name of a question (see --list), path of a .sql file, or SQL text.",
             autocompletion=_beginning_with,
         ),
     ] = None,
@@ -71,28 +71,25 @@ def query(
     json: Annotated[bool, "Short for --format json."] = False,
     output: Annotated[Path | None, "Write to this file instead of the terminal."] = None,
     all_columns: Annotated[
-        bool, "Show all columns in a table too; other formats always have them."
+        bool, "Show all columns in a table. Other formats always have all columns."
     ] = False,
-    prelude: Annotated[bool, "Print SQL with which plain DuckDB gives the same answer."] = False,
+    prelude: Annotated[bool, "Print SQL that gives the same answer in plain DuckDB."] = False,
     export: Annotated[
-        Path | None,
-        "Write all records and questions to this file, a DuckDB database that needs no cudnn-sweep.",
+        Path | None, "Write all records and questions to this file, a DuckDB database."
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the questions; NAME --help explains one.")
+        bool, typer.Option("--list", help="List the questions. NAME --help explains one.")
     ] = False,
     help_: Annotated[
         bool,
-        typer.Option(
-            "--help", "-h", help="Show this message, or explain a question and its columns."
-        ),
+        typer.Option("--help", "-h", help="Show this message, or explain the given question."),
     ] = False,
 ) -> None:
-    """Query the stored results, by a named question or in SQL.
+    """Query the stored results with a named question or with SQL.
 
-    The parameters of a named question are further options: `sweep query helps_or_hurts --min-effect 0.05`.
-    SQL can read the view `records`, one row per trial, and the named questions. A file of your own, ./NAME.sql or
-    ./queries/NAME.sql, becomes a named question.
+    Parameters of a question are given as options: `sweep query helps_or_hurts --min-effect 0.05`.
+    SQL can read the view `records`, which has a row for each trial, and the named questions. The
+    files ./NAME.sql and ./queries/NAME.sql define further questions.
     """
     if help_:
         typer.echo(context.get_help() if question is None else _explained(_asked(question)))
@@ -102,7 +99,7 @@ def query(
         return
     if export is not None:
         if odd := " ".join([*filter(None, [question]), *context.args]):
-            raise QueryError(f"--export writes every question: leave out {odd}")
+            raise QueryError(f"--export takes neither a question nor its options: leave out {odd}")
         _export(open_results(results, reference=reference), export)
         return
     asked = None if prelude and not question else _asked(question)
@@ -155,12 +152,12 @@ def _print_prelude(store: "Stored", asked: "NamedQuery | None", options: list[st
 
     statements = asked.prepared(asked.parse_values(_given(options))) if asked else ""
     if not all(each.folder.is_local for each in store.stores):
-        typer.echo("note: plain DuckDB needs `INSTALL httpfs; LOAD httpfs;` before this", err=True)
+        typer.echo("note: in plain DuckDB, run `INSTALL httpfs; LOAD httpfs;` first", err=True)
     typer.echo(prelude_sql(store) + ("\n" + statements if statements else ""), nl=False)
 
 
 def _export(store: "Stored", file: Path) -> None:
-    """Write the store and the questions to a new database file. Raises OutputError if it exists."""
+    """Write records and questions to a new database. Raises OutputError if the file exists."""
     from cudnn_sweep.analysis.engine.database import export
 
     if os.path.lexists(file):
@@ -171,8 +168,7 @@ def _export(store: "Stored", file: Path) -> None:
 
 
 def _asked(question: str | None) -> "NamedQuery":
-    """Return the question, which is given by name, by a path that ends in .sql, or as SQL. Text of
-    several words is SQL, unless it is the path of a file."""
+    """Load a question from its name, from the path of a .sql file, or from SQL text."""
     from cudnn_sweep.analysis.engine import queries
 
     own = queries.own_queries()
@@ -189,7 +185,7 @@ def _asked(question: str | None) -> "NamedQuery":
 
 
 def _given(options: list[str]) -> dict[str, str]:
-    """Return the options as a dict, such as {"min_effect": "0.05"} for `--min-effect 0.05`."""
+    """Parse the options into a dict, such as {"min_effect": "0.05"} for `--min-effect 0.05`."""
     given: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
@@ -211,7 +207,7 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """Query the store with the question's `options`. Print the answer or write it to `output`."""
+    """Answer a question from the store. Print the answer or write it to `output`."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts
@@ -234,15 +230,13 @@ def answer(
         if len(contrasts) > 1 and "contrast" in found.column_names:
             asked = replace(asked, terminal=("contrast", *asked.terminal))
         for running in database.query(RUNNING, {"sweep_id": sweep_id}).to_pylist():
-            echo(
-                "note: {sweep_id} has not ended: {recorded} of {planned} trials".format(**running),
-                err=True,
-            )
+            text = "note: {sweep_id} has not ended: {recorded} of {planned} trials are stored"
+            echo(text.format(**running), err=True)
         if not found.num_rows:
             why = asked.none or "no stored record answers this question"
             if database.is_empty:
                 why = f"no results are stored in {shown(store)}"
-            echo(f"note: no rows: {why}", err=True)
+            echo(f"note: the answer has no rows: {why}", err=True)
             if format == "table" and output is None:
                 return
         is_short = format == "table" and asked.terminal and not all_columns
@@ -259,7 +253,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """Print the answer or write it to `output`. A table shows only `marked` columns, if given."""
+    """Print the answer or write it to `output`. If `marked` is given, a table shows only these."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

@@ -1,4 +1,4 @@
-"""`sweep report`: writes a report of the stored results as HTML, Markdown or JSON."""
+"""The command `sweep report`."""
 
 import gc
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.results.contrast import Contrast
 
-WATCH_S = 60  # from one page to the next; a page takes seconds
+WATCH_S = 60  # from one page to the next
 ReportFormat = Literal["html", "markdown", "json"]
 
 
@@ -35,26 +35,24 @@ def report(
     results: ResultsOption = None,
     reference: ReferenceOption = False,
     sweep_id: Annotated[
-        str | None, "Only this sweep, or those that a pattern matches (night-*). Default: all."
+        str | None, "Sweep to report, or a pattern such as night-*. Default: all sweeps."
     ] = None,
     min_effect: Annotated[
-        float, AtLeast(0), "The smallest relative difference that counts."
+        float, AtLeast(0), "Relative difference below which two times are called equivalent."
     ] = MIN_EFFECT,
     output: Annotated[Path | None, "File to write. Default for HTML: report.html."] = None,
     format: Annotated[ReportFormat, "Format of the report."] = "html",
     json: Annotated[bool, "Short for --format json."] = False,
-    watch: Annotated[
-        bool, "Write the page anew each minute until each sweep has ended; reload it to see more."
-    ] = False,
+    watch: Annotated[bool, "Write the page again each minute until all sweeps have ended."] = False,
     page: Annotated[
         str | None,
-        "Write this page instead: claims (what people say of these settings), field_cases (cases "
-        "that they reported), or transfers (what holds on other GPU models and software versions).",
+        "Write another page instead: claims (common claims about these settings), field_cases "
+        "(reported cases), or transfers (results compared between GPU models or versions).",
     ] = None,
 ) -> None:
-    """Write a report of the stored results: one HTML file that needs no network.
+    """Write a report of the stored results as HTML, Markdown or JSON.
 
-    Charts need an extra: pip install 'cudnn-sweep[report]'. Markdown and JSON do not need it.
+    The charts of the HTML report need an extra: pip install 'cudnn-sweep[report]'.
     """
     asked = results_asked(results, reference=reference)
     kind: ReportFormat = "json" if json else format
@@ -63,7 +61,7 @@ def report(
         found = f"--page {page}" if page else f"--format {kind}"
         raise typer.BadParameter(f"found {found}, allowed: the HTML report", param_hint="--watch")
     while True:
-        gc.disable()  # looking for cycles among rows, which have none, takes 5% of a large report's time
+        gc.disable()  # garbage collection would take 5% of a large report's time
         try:
             if page is None:
                 text, answer, is_over = _report(asked, sweep_id, min_effect, kind)
@@ -84,7 +82,7 @@ def report(
 def _report(
     results: list[str], sweep_id: str | None, min_effect: float, kind: ReportFormat
 ) -> tuple[str, str, bool]:
-    """Return the report, a headline, and whether each sweep has ended."""
+    """Return the report, its headline, and whether all sweeps have ended."""
     from cudnn_sweep.analysis.report import delivery
     from cudnn_sweep.analysis.report.content import asked, gather
     from cudnn_sweep.analysis.report.payload import payload

@@ -1,4 +1,4 @@
-"""`sweep trace`."""
+"""The command `sweep trace`."""
 
 import json as json_format
 import shlex
@@ -25,36 +25,34 @@ class TraceOptions(StepOptions):
         str,
         POSITIONAL,
         "MODEL",
-        "The model, as package.module:name or file.py:name. The name is that of an nn.Module, its "
-        "class, or a function that returns the module.",
+        "Model to trace: package.module:name or file.py:name. The name refers to an nn.Module, a "
+        "subclass of nn.Module, or a function that returns a module.",
     ]
-    # required here
+    # this option is required
     input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = field()
-    loss: None = None  # this and the next two are no options here
+    loss: None = None  # `trace` lacks this option and the next two
     expect: None = None
     results: None = None
     direction: Annotated[
         Literal["training", "inference"],
-        "Mode of the model, and the direction that the suite times.",
+        "Mode of the model. The suite times the same mode.",
     ] = "training"
     output: Annotated[
-        Path | None, "FILE.yaml", "The suite's file. Default: NAME.yaml in this folder."
+        Path | None, "FILE.yaml", "File of the suite. Default: NAME.yaml in this folder."
     ] = None
     force: Annotated[bool, "Overwrite the suite's file if it exists."] = False
-    list_only: Annotated[bool, "Write no suite."] = False
+    list_only: Annotated[bool, "List the convolutions, but write no suite."] = False
     operations: Annotated[
-        bool,
-        "Also list operations: their layouts, and which lose channels_last or convert layouts.",
+        bool, "Also list all operations with the layouts of their inputs and outputs."
     ] = False
-    json: Annotated[bool, "Print the list as JSON; the suite is still written."] = False
+    json: Annotated[bool, "Print the list as JSON. The suite is still written."] = False
 
 
 def trace(options: TraceOptions) -> None:
     """List the convolutions that your model runs, and write a suite of them.
 
-    The model runs forward once, in a process of its own, on the GPU if there is one.
-    Its inputs are random numbers. A convolution's route is the backend that torch selects. If --layout is not
-    contiguous, the list also names layers that lose channels_last, and convolutions that convert their inputs back.
+    The model runs forward once with random inputs, in a separate process. A convolution's route is
+    the backend that torch selects for it.
     """
     from cudnn_sweep.orchestrator.auditing.traced_suite import suite_text
     from cudnn_sweep.orchestrator.process.client import ForkServer
@@ -62,7 +60,7 @@ def trace(options: TraceOptions) -> None:
 
     request = _request(options)
     file = None if options.list_only else _suite_file(options)
-    # a separate process imports the user's code, and may use the GPU; it ends afterwards
+    # only a separate process imports the user's code and uses the GPU
     with ForkServer(survey_only=True) as server:
         found = trace_with(server, request)
     words = words_of(options, without=("output", "force", "list_only", "operations", "json"))
@@ -71,7 +69,7 @@ def trace(options: TraceOptions) -> None:
     if file:
         write_whole(file, text)
         next_step = shlex.join([program(), "launch", str(file)])
-        echo(f"Wrote {file}; next: {next_step}", err=options.json)
+        echo(f"Wrote {file}. Next: {next_step}", err=options.json)
 
 
 def _request(options: TraceOptions) -> "TraceRequest":
@@ -99,10 +97,10 @@ def _request(options: TraceOptions) -> "TraceRequest":
 
 
 def _suite_file(options: TraceOptions) -> Path:
-    """Return the path of the suite to write. Raises SpecError if it exists or does not end in .yaml."""
+    """Return the path for the suite. Raises SpecError if it exists or is not a YAML file."""
     file = options.output or Path(f"{options.workload.rpartition(':')[2]}.yaml")
     if file.suffix not in (".yaml", ".yml"):
-        raise SpecError(f"--output {file}: a suite's file ends in .yaml")
+        raise SpecError(f"--output {file}: the name of a suite's file must end in .yaml")
     if file.exists() and not options.force:
         raise SpecError(
             f"{file} exists; choose another with --output, or overwrite it with --force"

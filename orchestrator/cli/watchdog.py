@@ -1,8 +1,7 @@
-"""Splits a command into a worker, which does the work, and a watchdog, the worker's parent.
+"""Runs a command in a child process (the worker) that its parent (the watchdog) observes.
 
-The watchdog ends with the launch's exit code even if Ray ends the worker. Ray does so, with code
-1, if a process of Ray dies, or if SIGTERM comes while Ray starts. The watchdog also kills processes
-of the launch that are stopped by a signal or stuck in the kernel. Their trials are lost.
+The watchdog returns the right exit code even if Ray ends the worker. It also kills processes of
+the launch that hang.
 """
 
 import math
@@ -17,14 +16,14 @@ from time import monotonic
 from cudnn_sweep.orchestrator.cli import early
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 
-FROM_RAY = 1  # the exit code with which Ray ends a process
-END_S = 25.0  # for the worker to close after a signal; Slurm gives 30 s
+FROM_RAY = 1  # exit code of a process that Ray ended
+END_S = 25.0  # time for the worker to exit after a signal (Slurm allows 30 s)
 WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 CODES = early.CODES | {signal.SIGHUP: ExitCode.TERMINATED}
 KEPT = "recorded trials are kept; launch again to resume"
-NO_ANSWER_S = 60.0  # a network disk is often back by then after its server restarted
-LOOK_S = 10.0  # between checks: each takes milliseconds of a core that may be measuring
-NAMES = {  # by a part of the process's command line
+NO_ANSWER_S = 60.0  # by then a network disk is often available again
+LOOK_S = 10.0  # time between checks, which each take milliseconds
+NAMES = {  # keys are parts of command lines
     "ray::Recorder": "the recorder",
     "ray::ResourceTrainable": "a slot",
     "raylet/raylet": "Ray's raylet",
@@ -38,10 +37,9 @@ _writer: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork a worker, and return in the worker alone. Do nothing if stdout is replaced.
+    """Fork a worker, and return in the worker. The parent waits, and exits with its exit code.
 
-    The parent waits for the worker. It exits with the code that the worker reported. If the worker
-    reported none, it exits with a code for the signal or crash that ended the worker.
+    The function does nothing if `sys.stdout` was replaced.
     """
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
@@ -69,21 +67,21 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report the exit code to the watchdog, which otherwise blames Ray for exit code 1."""
+    """Report the exit code to the watchdog."""
     if _writer is not None:
         os.write(_writer, bytes([code]))
 
 
 class StuckBelow:
-    """Finds stopped or stuck processes among `root` and its descendants."""
+    """Finds processes that hang, among `root` and its descendants."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return the text of WAYS for each hung process, by process id. A process hangs if one
-        of its threads has been stopped or stuck for NO_ANSWER_S."""
+        """Return a description of each hung process by its process id. A process is hung if one
+        of its threads was stopped or stuck in the kernel for NO_ANSWER_S seconds."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):
@@ -112,7 +110,7 @@ def _below(root: int) -> list[int]:
 
 
 def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
-    """Yield a mark for each stopped or stuck thread. A thread's mark changes if the thread runs."""
+    """Yield a key for each stopped or stuck thread. The key changes when the thread runs."""
     with suppress(OSError):
         for thread in os.listdir(PROC / f"{pid}/task"):
             lines = _read(f"{pid}/task/{thread}/status").splitlines()
@@ -125,7 +123,7 @@ def _standing_still(pid: int) -> Iterator[tuple[str, ...]]:
 def _read(file: str) -> str:
     try:
         return (PROC / file).read_text(errors="replace")
-    except OSError:  # gone meanwhile
+    except OSError:  # the process has ended
         return ""
 
 
@@ -135,10 +133,10 @@ class _Watch:
         self._below = StuckBelow(worker)
         self._killed: set[int] = set()
         self._signal: int | None = None
-        self._kill_at = math.inf  # by `monotonic`, after a signal
+        self._kill_at = math.inf  # time by `monotonic`, set after a signal
 
     def code(self, reader: int) -> int:
-        """Wait for the worker and return our exit code. `reader` gives the worker's exit code."""
+        """Wait for the worker and return the exit code. `reader` is a pipe from the worker."""
         while not (ended := os.waitpid(self._worker, os.WNOHANG))[0]:
             self._wait()
         if own := os.read(reader, 1):
@@ -154,20 +152,17 @@ class _Watch:
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """Wait up to LOOK_S for the worker's end or a signal, and pass the signal on.
-
-        If neither comes, kill hung processes. Kill the worker END_S after the first signal.
-        """
+        """Wait for a signal and forward it to the worker. Kill hung processes after LOOK_S."""
         came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._kill_at - monotonic())))
         if came is None:
             if monotonic() >= self._kill_at:
-                os.kill(self._worker, signal.SIGKILL)  # processes that it started end by themselves
+                os.kill(self._worker, signal.SIGKILL)  # its child processes end by themselves
                 self._kill_at = math.inf
             self._look()
         elif came.si_signo != signal.SIGCHLD:
             self._signal = came.si_signo
             self._kill_at = min(self._kill_at, monotonic() + END_S)
-            if came.si_code <= 0:  # from a process; a terminal signals the worker itself
+            if came.si_code <= 0:  # a terminal also sends the signal to the worker
                 os.kill(self._worker, came.si_signo)
 
     def _look(self) -> None:

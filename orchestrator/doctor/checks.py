@@ -1,4 +1,4 @@
-"""Checks of `sweep doctor`: CUDA, each GPU's clocks and users, the folders that a sweep writes."""
+"""Checks of GPUs, the compiler and folders, for `sweep doctor`."""
 
 import shutil
 import tempfile
@@ -23,14 +23,14 @@ from cudnn_sweep.workloads.records.measured import GpuTelemetry
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE
 
-LEAST_FREE_GB = 2.0  # Ray refuses work on a disk that is 95% full; a night's records take 100 MB
+LEAST_FREE_GB = 2.0  # the records of a night take 0.1 GB, and Ray also needs space
 State = Literal["ok", "warning", "problem"]
 SEVERITY: tuple[State, ...] = ("ok", "warning", "problem")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of a check. Problems prevent sweeps or make verdicts wrong. Warnings may do either."""
+    """Result of a check. A problem prevents sweeps or makes verdicts wrong."""
 
     name: str
     state: State = field(kw_only=True)
@@ -71,7 +71,7 @@ def _cuda(machine: Survey) -> Check:
         return problem("CUDA", f"GPUs of several models: {', '.join(models)}", advice)
     if models:
         return ok("CUDA", f"{machine.environment.cuda}, {len(machine.gpus)} × {models[0]}")
-    why = machine.no_cuda or "torch finds no GPU: see that nvidia-smi lists one"
+    why = machine.no_cuda or "torch finds no GPU: check that nvidia-smi lists one"
     reason, _, advice = why.partition(": ")
     return warning("CUDA", f"no CUDA: settings have no effect here; {reason}", advice)
 
@@ -86,7 +86,7 @@ def _cudnn(version: int | None) -> Check:
 def _driver(version: str | None) -> Check:
     if version is not None:
         return ok("driver", version)
-    advice = "install nvidia-smi's library (libnvidia-ml.so.1): without it, results do not record the driver"
+    advice = "install libnvidia-ml.so.1, so that results record the version of the driver"
     return warning("driver", "unknown without NVML", advice)
 
 
@@ -95,13 +95,13 @@ def _ranks(machine: Survey) -> Check:
         advice = "install a torch build with NCCL (pytorch.org), or leave `ranks` at 1"
         return problem("ranks", "torch is built without NCCL, which several ranks need", advice)
     if not machine.peer_access:
-        advice = "see `nvidia-smi topo -m`: without peer access NCCL copies through the host"
+        advice = "see `nvidia-smi topo -m`. Without peer access, NCCL copies data through the host"
         return warning("ranks", f"NCCL {machine.nccl}; not all GPUs have peer access", advice)
     return ok("ranks", f"NCCL {machine.nccl}; the GPUs reach each other's memory")
 
 
 def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
-    """Read the GPU's telemetry once. No process of ours may be using the GPU."""
+    """Read a GPU's telemetry once. Our own processes must not use the GPU meanwhile."""
     telemetry = Telemetry(open_monitor(source, uuid, our_pids=()))
     telemetry.note()
     return telemetry.summary(None)
@@ -110,15 +110,15 @@ def _read(source: MonitorKind, uuid: str | None) -> GpuTelemetry:
 def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Check:
     silent = sum(reading.telemetry is None for reading in readings)
     if source != "nvml":
-        advice = "use --telemetry nvml: only NVML reports real clocks and other processes"
+        advice = "use --telemetry nvml, because only NVML reports real clocks and other processes"
         return warning("NVML", f"not queried: telemetry is {source}", advice)
     if not gpus:
-        state = "no GPU whose clocks, power and processes NVML could report"
-        return warning("NVML", state, "not needed without a GPU; a GPU driver includes NVML")
+        state = "there is no GPU that NVML could report on"
+        return warning("NVML", state, "nothing to do, because NVML is not needed without a GPU")
     if silent:
         advice = (
-            "check that nvidia-smi lists them; in a container NVIDIA_DRIVER_CAPABILITIES must have "
-            "`utility`. Until then no trial reports a shared or throttled GPU"
+            "check that nvidia-smi lists them. In a container, NVIDIA_DRIVER_CAPABILITIES must have "
+            "`utility`. Until then, trials cannot report a shared or throttled GPU"
         )
         return warning("NVML", f"no answer for {silent} of {gpus} GPUs", advice)
     return ok("NVML", f"answers for {gpus} of {gpus} GPUs")
@@ -126,7 +126,7 @@ def _monitor(source: MonitorKind, readings: list[GpuTelemetry], gpus: int) -> Ch
 
 def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
     if reading.sm_clock_mhz is None:
-        advice = "measure on a whole GPU if throttling matters: a slice does not report it"
+        advice = "measure on a whole GPU if throttling matters, because a slice does not report it"
         return warning(name, "not reported", advice)
     most = "" if max_mhz is None else f" of at most {max_mhz}"
     warmth = "" if reading.temperature_c is None else f", {reading.temperature_c} °C"
@@ -139,11 +139,11 @@ def _clocks(name: str, reading: GpuTelemetry, max_mhz: int | None) -> Check:
 def _cores(name: str, uuid: str, uuids: Sequence[str]) -> Check:
     pinning = pinning_of(uuid, uuids)
     if pinning is None:
-        cores = "this GPU's trials run on all cores: NVML does not list it"
-        until_then = "until it does, measure on one GPU of this host at a time"
+        cores = "trials of this GPU run on all cores, because NVML does not list the GPU"
+        until_then = "until then, use only one GPU of this host at a time"
         return warning(name, cores, f"check that nvidia-smi lists this GPU; {until_then}")
-    near = "an unknown NUMA node" if pinning.node is None else f"NUMA node {pinning.node}"
-    return ok(name, f"CPUs {pinning} run only this GPU's trials; the GPU is at {near}")
+    node = "unknown" if pinning.node is None else pinning.node
+    return ok(name, f"CPUs {pinning} run only this GPU's trials; the GPU's NUMA node is {node}")
 
 
 def others_on(uuid: str) -> int:
@@ -152,7 +152,7 @@ def others_on(uuid: str) -> int:
 
 def _others(name: str, reading: GpuTelemetry) -> Check:
     if reading.other_processes is None:
-        advice = "check that nvidia-smi lists no process on this GPU; trials report no processes"
+        advice = "check with nvidia-smi that no process uses this GPU: trials cannot check it"
         return warning(name, "not reported", advice)
     if "shared_gpu" in (reading.warnings or ()):
         users = f"other processes that work on this GPU: {reading.other_processes}"
@@ -167,7 +167,7 @@ def check_compiler(machine: Survey) -> Check:
         advice = "`execution: compile` needs a C++ compiler; install g++, or set CXX to another one"
         return warning("compiler", f"no C++ compiler for torch.compile; {kernels}", advice)
     if machine.gpus and triton is None:
-        advice = "install triton, with which `execution: compile` makes GPU kernels"
+        advice = "install triton, which `execution: compile` needs for GPU kernels"
         return warning("compiler", f"{machine.compiler}; {kernels}", advice)
     return ok("compiler", f"{machine.compiler}; {kernels}")
 
@@ -212,13 +212,13 @@ def _room(name: str, folder: Path) -> Check:
     free_gb = shutil.disk_usage(there).free / 1e9
     if free_gb >= LEAST_FREE_GB:
         return ok(name, f"{folder} can be written, {number(free_gb)} GB free")
-    advice = f"make {LEAST_FREE_GB:g} GB free there; a sweep stops if its records have no room"
+    advice = f"make {LEAST_FREE_GB:g} GB free there, because a sweep stops if its disk is full"
     return warning(name, f"{folder}: {number(free_gb)} GB free", advice)
 
 
 @contextmanager
 def _made_folders_removed(folder: Path | None) -> Iterator[None]:
-    """Remove `folder` and its parents at the end if the `with` block made them and they are empty."""
+    """Remove `folder` and its parents afterwards if they are new and empty."""
     folders = [] if folder is None else [folder, *folder.parents]
     new = [path for path in folders if not path.exists()]
     try:

@@ -1,4 +1,4 @@
-"""Examines whether this machine is fit to measure on."""
+"""Checks whether this machine is ready to measure."""
 
 import math
 import os
@@ -40,8 +40,8 @@ from cudnn_sweep.workloads.hardware.monitor import MonitorKind
 from cudnn_sweep.workloads.survey import Survey
 from cudnn_sweep.workloads.warnings import ADVICE
 
-MOST_PAIRS = 1000  # more than time allows
-# 0.8 ms on an H200, at its full clock and below its power cap: not CPU-bound. 6 ms on two cores.
+MOST_PAIRS = 1000  # more than any time limit allows
+# A step takes 0.8 ms on an H200, which is not CPU-bound, and 6 ms on two CPU cores.
 CELL = CellAxes(
     workload="conv",
     problem="tutorials/rgb256",
@@ -49,11 +49,11 @@ CELL = CellAxes(
     batch=BatchByDevice(cuda=64, cpu=1),
 )
 FACTS = {"conv": WorkloadFacts(directions=("forward",), varies=(), input_shape=None)}
-MANY = 100  # replicates: a higher estimate means only that the machine is unfit
+MANY = 100  # highest number of replicates that a message suggests
 
 
 def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iterator[Check]:
-    """Measure A/A pairs on the first GPU or the CPU for `seconds`. Yield checks of the pairs."""
+    """Measure A/A pairs on the first GPU or the CPU for `seconds`, and yield their checks."""
     try:
         with (
             measuring_lock(machine.gpu_uuids[:1] or ["cpu"]),
@@ -63,7 +63,7 @@ def check_pairs(machine: Survey, telemetry: MonitorKind, seconds: float) -> Iter
     except SweepBusyError as error:
         yield warning("self-test", f"left out: {error}", "run this again when that sweep has ended")
     except ServerError as error:
-        yield problem("self-test", str(error), "the fork server's own output is above")
+        yield problem("self-test", str(error), "the output of the fork server is printed above")
     else:
         pairs = [check for verdict in verdicts for check in check_pair(verdict)]
         yield from _self_test(records, pairs)
@@ -92,7 +92,7 @@ def _plan(machine: Survey, telemetry: MonitorKind) -> Plan:
 
 
 def _measure(plan: Plan, folder: Path, seconds: float) -> tuple[list[RunRecord], list[Verdict]]:
-    """Measure one pair after another until `seconds` are over or a trial fails."""
+    """Measure pairs until `seconds` have passed or a trial fails."""
     store = open_store(str(folder / "results"))
     session = session_of(plan, "self-test", folder)
     records: list[RunRecord] = []
@@ -112,7 +112,7 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
     failed = next((record for record in records if record.status != "ok"), None)
     if failed is not None:
         end = f"a trial ended with {failed.status}: {failed.message or 'no message'}"
-        yield problem("self-test", end, "every trial here would end like this: fix it first")
+        yield problem("self-test", end, "fix this first: every trial here would end like this")
     yield from pairs
     if not pairs and failed is None:
         no_pair = "no pair can be judged: the GPU was shared or throttled in each"
@@ -123,7 +123,7 @@ def _self_test(records: list[RunRecord], pairs: list[Check]) -> Iterator[Check]:
 
 
 def check_pair(seen: Verdict) -> Iterator[Check]:
-    """Yield a check of wall time and a check of device time: identical configs must not differ."""
+    """Yield checks that identical configs do not differ in wall time and in device time."""
     if seen.ratio is not None:
         ends = seen.ratio, seen.ratio_low, seen.ratio_high
         yield _compared("wall", seen.blocks, *ends, seen.wall_statistical_verdict)
@@ -145,7 +145,7 @@ def _compared(
     if verdict == "equivalent":
         return ok(name, f"{pair}differences of {effect} can be detected here")
     if verdict == "inconclusive":
-        # an interval narrows with the root of the pairs' number; it must end within the effect
+        # the width of an interval falls with the square root of the number of pairs
         times = math.log(high / low) / 2 / math.log1p(MIN_EFFECT)
         needed = math.ceil(pairs * max(times**2, 2.0))
         return warning(
@@ -156,14 +156,14 @@ def _compared(
         )
     return problem(
         name,
-        f"{pair}more than chance, although nothing differs",
+        f"{pair}more than chance explains, although nothing differs",
         "find what changes from process to process (other programs, clocks, memory that runs out) "
         "and run this again; until then trust no verdict of this machine",
     )
 
 
 def look_at_this_machine() -> Survey:
-    """Survey torch and CUDA in another process, so that this one imports no torch."""
+    """Survey torch and CUDA in another process, because this process must not import torch."""
     with ForkServer(survey_only=True) as server:
         return survey(server, [])
 
@@ -171,7 +171,7 @@ def look_at_this_machine() -> Survey:
 def examine(
     results: str, self_test_s: float, telemetry: MonitorKind = "nvml", *, quick: bool = False
 ) -> Iterator[Check]:
-    """Yield each check as soon as it is made. If `quick`, start no Ray and measure nothing."""
+    """Yield each check as soon as it is done. Do not start Ray or measure if `quick` is set."""
     yield ok("CPU", f"{processor()}, {usable_cpus()} of {os.cpu_count()} cores")
     machine: Survey | None = None
     try:

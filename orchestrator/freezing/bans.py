@@ -1,4 +1,4 @@
-"""`sweep bans`: times each cell without bans, and with each of its engines banned, in turns."""
+"""Times each cell without bans and with each of its engines banned, for `sweep bans`."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -38,13 +38,13 @@ MEASURE = MeasureSpec(calibrate=False, steady_budget_s=0.5, device_budget_s=0.3)
 def bans(
     options: BansOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Ran | None:
-    """Run the sweep. Return None if the cells take no engine of cuDNN. Raises NeedsGpuError."""
-    open_results(options.location, console)  # fails first if the results cannot be written
+    """Run the sweep. Return None if no cell uses a cuDNN engine. Raises NeedsGpuError."""
+    open_results(options.location, console)  # fails early if the results cannot be written
     say(console, LOOKING.format(workload=options.workload))
     name, suite = suite_asked(options, MEASURE)
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
-        raise NeedsGpuError("sweep bans needs a GPU: on a CPU cuDNN chooses no engine")
+        raise NeedsGpuError("sweep bans needs a GPU, because cuDNN does not run on a CPU")
     looked = plan_cells(options, name, suite, machine)
     place.call(first_calls(looked.chosen), machine, console)
     by_cell = _bans_by_cell(looked, console, opened)
@@ -81,7 +81,7 @@ def answered(options: BansOptions, ran: Ran | None) -> tuple[Answer, pa.Table, l
         headline=headline,
         sections=[
             Section.of(marked),
-            Section(notes=[["Not every cell is decided: the same command resumes."]] * is_cut),
+            Section(notes=[["Some cells are undecided. The same command resumes."]] * is_cut),
         ],
         values={"bans": rows.to_pylist()},
     )
@@ -89,7 +89,7 @@ def answered(options: BansOptions, ran: Ran | None) -> tuple[Answer, pa.Table, l
 
 
 def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[str, list[str]]:
-    """Return the bans of each cell's engines, by cell_id. Cells without engines are left out."""
+    """Return bans for the engines of each cell, by cell_id. Skip cells without engines."""
     by_cell: dict[str, list[str]] = {}
     failed = ""
     with opened(looked, console) as probe:
@@ -105,14 +105,14 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
             if of_cell := bans_of(choice.engine for choice in log.logged_choices or []):
                 by_cell[trial.cell.cell_id] = of_cell
     if failed and not by_cell:
-        raise ModelError(f"found no cell that runs and uses an engine of cuDNN; {failed}")
+        raise ModelError(f"no cell runs and uses an engine of cuDNN; {failed}")
     every = sorted(set().union(*by_cell.values()))
-    say(console, f"Engines that the cells take: {', '.join(every) or 'none'}.")
+    say(console, f"Engines that the cells use: {', '.join(every) or 'none'}.")
     return by_cell
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """Return rules that ban the engines of plans with these tags."""
+    """Return a rule for each engine that occurs in the plan tags."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

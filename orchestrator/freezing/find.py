@@ -1,6 +1,4 @@
-"""Finds rules that ban slow plans. It times all plans in some processes, and the best plans again.
-It bans the plans that cuDNN lists before the best plan, and checks which plans a process then uses.
-"""
+"""Finds rules that ban the plans before the fastest plan in cuDNN's list."""
 
 import itertools
 import math
@@ -16,31 +14,31 @@ from cudnn_sweep.workloads.cells.errata import Rule, text_of
 from cudnn_sweep.workloads.cells.measurement import LogPass, TimedPlan
 from cudnn_sweep.workloads.records.measured import LoggedChoice
 
-SEARCHES = 3  # processes that time all plans of a search
+SEARCHES = 3  # processes that time all plans
 AGAIN = 3  # processes that time the best plans again
-BEST = 1.1  # plans up to so many times the fastest plan's time are timed again
-ROUNDS = 10  # most processes without a search that correct the expected plans
-CONFLICTS = 2  # operations that get priority, one at a time, to see what this costs the others
-MATTERS = 0.005  # share of all operations' time: smaller losses of an operation do not count
-TURNS = 3  # processes that time a whole step under each set of rules
+BEST = 1.1  # plans are timed again up to this multiple of the fastest time
+ROUNDS = 10  # maximum number of attempts to reach the expected plans
+CONFLICTS = 2  # operations that get priority over the others, one at a time
+MATTERS = 0.005  # smaller losses are ignored, as a share of the total time
+TURNS = 3  # processes that time a whole step with each set of rules
 
-LEAST_GAIN = 0.001  # share of all operations' time that a further change of bans must save
+LEAST_GAIN = 0.001  # share of the total time that a change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
-"""Operations with priority. Each pair has an operation's number and the plan that it must use."""
-UNTIMED = 10.0  # an untimed plan counts as so many times slower than the slowest timed one
+"""Operations with priority, as pairs of the operation's number and its required plan."""
+UNTIMED = 10.0  # assumed time of an untimed plan, as a multiple of the slowest timed plan
 
 
 @dataclass(kw_only=True, slots=True)
 class Operation:
-    """An operation at one shape. PyTorch tries its `plans` from the first to the last."""
+    """An operation at one shape. PyTorch tries its `plans` in this order."""
 
     name: str
     plans: list[str]
-    calls: int = 1  # in a step
+    calls: int = 1  # per step
     timed_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ms(self, plan: str) -> float:
-        """Return the time of a step's calls with `plan`. An untimed plan gets a high guess."""
+        """Return the time per step with `plan`, or a high guess if the plan was not timed."""
         medians = {name: median_high(times) for name, times in self.timed_ms.items()}
         return self.calls * medians.get(plan, UNTIMED * max(medians.values(), default=0.0))
 
@@ -53,7 +51,7 @@ class Operation:
         return next(allowed, None)
 
     def saw(self, took: str, expected: str | None) -> None:
-        """Move `took`, the plan that ran, ahead of `expected` in `plans`."""
+        """Move `took`, the plan that ran, before `expected` in `plans`."""
         if took in self.plans:
             self.plans.remove(took)
         at = self.plans.index(expected) if expected in self.plans else len(self.plans)
@@ -64,13 +62,13 @@ class Operation:
 class PlanChoice:
     rules: tuple[Rule, ...]
     ms: float
-    """Time of all operations in a step: the sum of the taken plans' times."""
+    """Time of all operations in a step."""
     lost_ms: tuple[float, ...]
-    """Time that each operation loses, compared with its fastest plan."""
+    """Time that each operation loses compared with its fastest plan."""
 
 
 class _Search:
-    """Searches for the best set of plans to ban. The rule against a plan may hit other plans, too."""
+    """Searches for the best set of bans. The rule against a plan may also ban other plans."""
 
     def __init__(self, operations: Sequence[Operation], version: int) -> None:
         self._ms = [{plan: op.ms(plan) for plan in op.plans} for op in operations]
@@ -81,7 +79,7 @@ class _Search:
             for ban, rule in self._rules.items()
         }
         self.decided: dict[int, str] = {}
-        """Plans that some operations must use. The key is an operation's number."""
+        """Required plans, by the number of the operation."""
 
     def rules(self, banned: set[str]) -> tuple[Rule, ...]:
         return tuple(sorted((self._rules[ban] for ban in banned), key=str))
@@ -100,16 +98,14 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return the bans under which operation `number` takes `plan`, or None if impossible."""
+        """Return bans that make operation `number` use `plan`, or None if there are none."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
         return None if plan in self._gone(ahead) else kept | ahead
 
     def improved(self, banned: set[str]) -> set[str]:
-        """Change `banned` in the way that saves most time, again and again. Stop before a change
-        that saves less than LEAST_GAIN. Return the changed set.
-        """
+        """Return a better set of bans. Each step makes the change that saves most time."""
         while True:
             present, gone = self.cost(banned), self._gone(banned)
             steps = [
@@ -136,9 +132,9 @@ class _Search:
 class Frozen:
     rules: tuple[Rule, ...]
     plans: tuple[str, ...]
-    """The plan of each operation in a process that has these rules and makes no search."""
+    """Plan that each operation uses with `rules` and without a search."""
     cannot: tuple[str, ...]
-    """Operations without their fastest plan, because other operations would lose more time."""
+    """Operations that do not get their fastest plan."""
 
     @property
     def text(self) -> str:
@@ -146,13 +142,13 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """Return the rules under which a process without a search uses the fastest possible plans.
-    `version` is cuDNN's, such as 91900. Raises SpecError if a process fails, or if processes call
-    different operations.
+    """Find rules that make cuDNN use the fastest plans without a search.
+
+    Raises SpecError if a process fails or if processes call different operations.
     """
     # 1. Search, and time the best plans again.
     on, off = Config(benchmark=True), Config(benchmark=False)
-    say(f"Searching in {SEARCHES} processes.")
+    say(f"Searching for the fastest plans in {SEARCHES} processes.")
     operations = merged([probe.log(on) for _ in range(SEARCHES)])
     slow = _slow(operations, version)
     say(f"Timing the best plans of {len(operations)} operations again, in {AGAIN} processes.")
@@ -160,7 +156,7 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
     add(operations, [probe.log(chosen_again) for _ in range(AGAIN)])
     see(operations, (), version, probe.log(off))
 
-    # 2. Ban plans listed before the best. In a conflict, operations that lose most get priority.
+    # 2. Ban plans before the fastest. In a conflict, operations that lose most get priority.
     choice, plans = settle(probe, operations, version)
     total = choice.ms
     conflicts = sorted(range(len(operations)), key=lambda number: -choice.lost_ms[number])
@@ -170,9 +166,9 @@ def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen
         settled = settle(probe, operations, version, [(number, operations[number].fastest)])
         choices.setdefault(settled[0].rules, settled)
 
-    # 3. Time whole steps under each set of rules, and take the fastest.
+    # 3. Time whole steps with each set of rules, and use the fastest set.
     if len(choices) > 1:
-        say(f"Timing whole steps under {len(choices)} sets of bans, in turns.")
+        say(f"Timing whole steps with each of {len(choices)} sets of bans.")
         times: dict[tuple[Rule, ...], list[float]] = {rules: [] for rules in choices}
         for _ in range(TURNS):
             for rules, ms in times.items():
@@ -194,7 +190,7 @@ def merged(logs: Sequence[LogPass]) -> list[Operation]:
 
 
 def add(operations: list[Operation], logs: Sequence[LogPass]) -> None:
-    """Add plans and times from `logs`. Raises SpecError if a log does not have the `operations`."""
+    """Add plans and times from `logs`. Raises SpecError if a log has other operations."""
     for log in logs:
         _check_same(operations, log)
         for operation, (_, plans) in zip(operations, _each(log), strict=True):
@@ -210,9 +206,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return rules that ban slow plans and no others. A plan is slow if it takes more than
-    BEST * the time of the fastest plan, in each of its operations.
-    """
+    """Return rules that ban only plans that are slow in all of their operations."""
     best = {
         plan
         for operation in operations
@@ -227,7 +221,7 @@ def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
 def settle(
     probe: Probe, operations: list[Operation], version: int, first: First = ()
 ) -> tuple[PlanChoice, list[str]]:
-    """Choose bans until a process uses the expected plans. Return the choice and the used plans."""
+    """Correct the bans until a process uses the expected plans. Return the bans and plans."""
     for _ in range(ROUNDS):
         choice = choose(operations, version, first)
         log = probe.log(Config(errata=text_of(choice.rules)))
@@ -241,14 +235,12 @@ def _check_same(operations: Sequence[Operation], log: LogPass) -> None:
     if names != [operation.name for operation in operations]:
         raise SpecError(
             f"found {len(names)} convolution operations in one process and {len(operations)} in another: "
-            "a choice can be saved only if each process calls the same operations in the same order"
+            "plans can be saved only if each process calls the same operations in the same order"
         )
 
 
 def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: LogPass) -> bool:
-    """In each operation's plans, move the plan that ran in `log` ahead of the expected plan. Return
-    whether any plan was unexpected. Raises SpecError if the log has other operations.
-    """
+    """Reorder plans to match `log`. Return whether any plan was unexpected. Raises SpecError."""
     _check_same(operations, log)
     is_other = False
     for operation, choice in zip(operations, log.logged_choices or [], strict=True):
@@ -260,12 +252,10 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
 
 
 def choose(operations: Sequence[Operation], version: int, first: First = ()) -> PlanChoice:
-    """Choose the plans to ban, so that operations take their best possible plans without a search.
+    """Choose the plans to ban, so that all operations together take the least time.
 
-    Without a search PyTorch takes the first plan in cuDNN's list that runs. A ban holds for the
-    whole process. It can give one operation a faster plan and another operation a slower one, so
-    the sum of all operations' times decides. To give an operation a faster plan, the function bans
-    the plans ahead of that plan, and lifts the bans of that plan.
+    Without a search PyTorch uses the first plan in cuDNN's list that is not banned. A ban applies
+    to the whole process, so it can make one operation faster and another one slower.
     """
     search = _Search(operations, version)
     banned: set[str] = set()

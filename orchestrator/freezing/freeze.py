@@ -1,4 +1,4 @@
-"""`sweep freeze`: saves a choice that is faster than benchmark off, or checks a saved choice."""
+"""Saves rules that ban slow plans, or checks a saved file of rules, for `sweep freeze`."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.config import Config
 from cudnn_sweep.workloads.cells.errata import as_json, read_kept
 
-SLOWER = 0.01  # slowdown of a step that --check lets pass, as a gate does
+SLOWER = 0.01  # slowdown of a step that --check accepts
 HOLDS: dict[State, str] = {
     "fine": "The file is still valid here.",
     "worse": "The file is not valid here.",
@@ -55,7 +55,7 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Measure a new choice, or check a file. If a new choice saves time, the answer has a file."""
+    """Find rules that save time, or check a file of saved rules."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -70,10 +70,10 @@ def freeze(
         frozen = find_rules(probe, environment.cudnn or 0, partial(say, console))
     if not frozen.rules:
         count = counted(len(frozen.plans), "convolution operation")
-        why = f"Nothing to gain: with benchmark off, no rule gives {count} faster plans."
+        why = f"Nothing to gain: with benchmark off, no rule makes the step's {count} faster."
         return _nothing(options, why)
-    minutes = f"for at most {options.minutes:g} minutes"
-    say(console, f"Timing benchmark off, benchmark on and the frozen choice, {minutes}.")
+    ways = "with benchmark off, with benchmark on, and with the new rules"
+    say(console, f"Timing steps {ways}, for at most {options.minutes:g} minutes.")
     suite, machine = suite_to_compare(options, frozen.text, options.float64), planned.machine
     left_s, job = 60 * options.minutes, options.job
     compared = plan_step(options, suite, machine, suite_name=SUITE, left_s=left_s, job=job)
@@ -104,12 +104,12 @@ def freeze(
 
 
 def _looked(options: FreezeOptions, errata: str | None, console: Console, place: Place) -> Planned:
-    """Plan the step, with `errata` if given, and run the model once. Raises NeedsGpuError."""
+    """Plan the step and run the model once. Raises NeedsGpuError."""
     say(console, LOOKING.format(workload=options.workload))
     suite = suite_to_compare(options, errata)
     machine = place.look(suite, needs_cuda=True)
     if machine.environment.device != "cuda":
-        raise NeedsGpuError("sweep freeze needs a GPU, since cuDNN does not run on a CPU")
+        raise NeedsGpuError("sweep freeze needs a GPU, because cuDNN does not run on a CPU")
     planned = plan_step(options, suite, machine, suite_name=SUITE, left_s=60 * options.minutes)
     place.call(first_calls(planned.chosen), machine, console)
     return planned
@@ -142,7 +142,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
     taken = [choice.engine for choice in log.logged_choices or []]
     plans = then["plans"]
     pairs = list(enumerate(zip(plans, taken, strict=False), 1))
-    moved = [f"operation {at}: {old} then, {now} now" for at, (old, now) in pairs if old != now]
+    moved = [f"operation {at}: {old} saved, {now} used" for at, (old, now) in pairs if old != now]
     changed = [
         f"{name}: made with {then.get(name)}, here {now}"
         for name in OF_ENVIRONMENT
@@ -166,7 +166,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
         state=state,
         headline=HOLDS[state],
         sections=[Section(rows=facts)],
-        commands=[("Make it anew", options.command())] if state == "worse" else (),
+        commands=[("Make a new file", options.command())] if state == "worse" else (),
         values={
             "holds": state == "fine",
             "operations": len(taken),
@@ -182,7 +182,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Time a step with and without errata. Raises UnfinishedError if the sweep stops undecided."""
+    """Time a step with and without errata. Raises UnfinishedError if the sweep stops early."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,
@@ -201,7 +201,7 @@ def _in_turns(
 
 
 def _frozen_in(file: str) -> Mapping[str, Any]:
-    """Return a frozen file's plans, times and versions. Raises SpecError if it has only rules."""
+    """Read plans, times and versions from a file. Raises SpecError if it has only rules."""
     frozen = read_kept(Path(file))[1].get("frozen")
     if not isinstance(frozen, dict) or not isinstance(frozen.get("plans"), list):
         raise SpecError(f"--check: {file} has only rules; allowed: a file that `sweep freeze` made")

@@ -1,4 +1,4 @@
-"""Processes that report a step's cuDNN plans or its time, and leave no record."""
+"""Runs steps in separate processes, to get their cuDNN plans or their time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,13 +34,13 @@ class Probe(Protocol):
     """Runs a cell in fresh processes. Raises ModelError if a process fails."""
 
     def of(self, trial: Trial) -> "Probe":
-        """Return a probe of the trial's cell."""
+        """Return a probe for the cell of `trial`."""
 
     def log(self, config: Config) -> LogPass:
         """Return the plans of the first step at each shape."""
 
     def step_ms(self, config: Config) -> float:
-        """Return the steady wall time of a step."""
+        """Return the wall time of a step after warm-up, in milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +87,7 @@ class ForkedProbe:
 
 @contextmanager
 def forked_probe(planned: Planned, console: Console) -> Iterator[Probe]:
-    """Yield a probe of the plan's first cell on the first GPU. Meanwhile all GPUs are locked."""
+    """Lock all GPUs, and yield a probe of the plan's first cell on the first GPU."""
     uuids = planned.machine.gpu_uuids
     with (
         free_devices(uuids, 0.0, console),

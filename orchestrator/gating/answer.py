@@ -1,4 +1,4 @@
-"""Results of a gate, and the answer that reports them."""
+"""Result of a gate, and the answer that reports it."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ STATES: dict[State, answer.State] = {
     "broken": "does not run",
     "cannot tell yet": "cannot tell",
 }
-NAMED = 3  # kernels, files
-WIDE = 2.0  # an interval that reaches this ratio, or its inverse, says only that blocks are too few
+NAMED = 3  # kernels or files that are listed
+WIDE = 2.0  # intervals beyond this ratio or its inverse are not printed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +37,22 @@ class Gate:
     state: State
     row: Verdict | None = None
     alone: Sequence[AnswerRow] = ()
-    """A row for each side's A/A pairs: kind (base or head), pairs, ratio, ratio_low, ratio_high."""
+    """Results of the A/A pairs of each side, with kind `base` or `head`."""
     false_alarms: float | None = None
-    """Share of false alarms among changes without effect."""
+    """Share of changes without effect that the gate would report as slower."""
     least_found: float | None = None
-    """Slowdown that this gate would find in four of five cases, as a share of base's time."""
+    """Slowdown that the gate finds in four of five cases, as a share of the time at base."""
     kernels: Sequence[KernelChange] = ()
     different: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Settings that differ, by name, with the value at base and the value at head."""
+    """Values at base and at head of each setting that differs."""
     messages: dict[str, str] = field(default_factory=dict)
-    """Message of a failed trial, by its side's label."""
+    """Messages of failed trials, by the label of the side."""
     notes: Sequence[str] = ()
-    """How the measured sides differ from what was typed."""
+    """Sentences about the sides that are measured."""
     changed: Sequence[str] = ()
-    """Files of a commit that were changed while it was measured."""
+    """Files that changed while they were measured."""
     passes_undecided: bool = False
-    """Whether `cannot tell yet` passes (--cannot-tell ok)."""
+    """Whether a gate that cannot tell yet passes."""
     results: Sequence[str] = ()
     """Options of `sweep query` that name this gate's results."""
 
@@ -60,7 +60,9 @@ class Gate:
         is_undecided, ratio = self.state == "cannot tell yet", self.row and self.row.ratio
         is_excused = is_undecided and self.passes_undecided and not self.changed
         of_base = answer.Family(
-            name="ratio", meaning="a step's time at HEAD / at BASE", samples=[({}, ratio or 0)]
+            name="ratio",
+            meaning="time of a step at HEAD divided by its time at BASE",
+            samples=[({}, ratio or 0)],
         )
         return answer.Answer(
             kind="gate",
@@ -107,7 +109,7 @@ class Gate:
             yield "A step", f"{base} at base, {head} at head, in {blocks} on {self.gpu}"
             if row.device_ratio is not None:
                 ends = _ends(row.device_ratio_low, row.device_ratio_high)
-                yield "GPU time", f"{ratio(row.device_ratio)} of base's{ends}"
+                yield "GPU time", f"{ratio(row.device_ratio)} of the time at base{ends}"
         if self.alone:
             alone = [
                 f"{pair.kind} against itself {ratio(pair.ratio)}"
@@ -118,7 +120,7 @@ class Gate:
         if self.false_alarms is not None and self.least_found is not None:
             alarms = f"would report {_share(self.false_alarms)} of changes without effect as slower"
             least = _share(self.least_found) if self.least_found < 1 else "over 100%"
-            found = f"would find a slowdown of {least} in four of five cases"
+            found = f"would find four of five slowdowns of {least}"
             yield "This gate", f"{alarms}, and {found}"
         if self.kernels:
             changed = [f"{k.kernel} ({k.baseline} → {k.candidate})" for k in self.kernels]

@@ -1,6 +1,4 @@
-"""`sweep bisect`: finds which of several environments, from the oldest to the newest, made a step
-slower. It compares two environments at a time, as `sweep gate` compares two sides.
-"""
+"""Finds the first of several environments in which a step is slower, for `sweep bisect`."""
 
 import json
 import math
@@ -37,7 +35,7 @@ import json
 from importlib.metadata import distributions
 print(json.dumps({package.name: package.version for package in distributions()}))
 """
-NONE = "none"  # in place of the version of a package that is not installed
+NONE = "none"  # version of a package that is not installed
 BAD = ("slower", "broken")
 
 
@@ -45,7 +43,7 @@ BAD = ("slower", "broken")
 class Installation:
     side: Side
     software: Environment
-    packages: Mapping[str, str]  # version by name
+    packages: Mapping[str, str]  # versions by name
 
     @property
     def versions(self) -> str:
@@ -57,18 +55,17 @@ class Installation:
 @dataclass(frozen=True, kw_only=True)
 class Bisection:
     environments: Sequence[Installation]
-    """Environments from the oldest to the newest. Number 0 is the oldest."""
+    """Environments from the oldest to the newest."""
     answers: Mapping[int, Gate]
-    """Comparisons of an environment with the oldest, by the number of the newer environment."""
+    """Comparisons with the oldest environment, by the index of the newer environment."""
     good: int
-    """Number of the newest environment that is known not to be slower than the oldest."""
+    """Index of the newest environment that is not slower than the oldest."""
     first: int | None
-    """Number of the first slow or broken environment, if any. Environments between `good` and
-    `first` are undecided."""
+    """Index of the first environment that is slower or broken, if any."""
 
     @property
     def decisive(self) -> Gate:
-        """Comparison of the oldest environment with `first` or, if it is None, with the newest."""
+        """Comparison with `first`, or with the newest environment if `first` is None."""
         return self.answers[max(self.answers) if self.first is None else self.first]
 
     @property
@@ -81,7 +78,7 @@ class Bisection:
         which = f"{first.side.label} ({first.versions})"
         if undecided := self.environments[self.good + 1 : self.first]:
             names = ", ".join(environment.side.label for environment in undecided)
-            which += f" or an undecided environment before it ({names})"
+            which += f" or an undecided environment ({names})"
         which += " is the first environment"
         row = answer.row
         if answer.state == "broken" or row is None or row.ratio is None:
@@ -92,7 +89,7 @@ class Bisection:
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:
-        """Versions that differ, by name: the value at `good` and the value at `first`."""
+        """Values at `good` and `first` of each version that differs, by name."""
         if self.first is None:
             return {}
         before, since = (
@@ -154,10 +151,7 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """Compare the newest environment with the oldest; if the newest is slower, bisect the rest.
-    After an undecided comparison, compare the unmeasured environment that is nearest to the middle.
-    Raise the threshold to half of the first slowdown, to save blocks. Smaller changes then pass.
-    """
+    """Compare the newest environment with the oldest, and bisect the rest if it is slower."""
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
     while left := [at for at in range(good + 1, slow) if at not in answers]:
@@ -177,7 +171,7 @@ def _bisected(
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """Return the packages' versions by name, or {} if `python` does not answer."""
+    """Return the versions of installed packages by name, or {} if `python` fails."""
     command = [str(python), "-P", "-c", PACKAGES]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIST_S)
@@ -194,7 +188,7 @@ def _pair(
     newer: Installation,
     options: BisectOptions,
 ) -> Gate:
-    """Compare two environments. The sweep_id has a hash of both, so that the same command resumes the sweep."""
+    """Compare two environments, or resume their comparison."""
     suite = with_sides(options, planned.request.suite, oldest.side, newer.side)
     plan = make_plan(planned.whole.suite, suite, [planned.chosen.trials[0].cell])
     softwares = [

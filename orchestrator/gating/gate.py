@@ -1,4 +1,4 @@
-"""`sweep gate`: decides whether a change makes a step slower, by timing both sides in turns."""
+"""Decides whether a code change makes a step slower, for `sweep gate`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ MEASURE = MeasureSpec(
 )
 SETTINGS_APART = ["torch", "cudnn", "cuda", "driver", "python", "ray", "version"]
 
-# Pairs of base with head (kind null), and of each side with itself; one scatter for all three kinds.
+# Compares base with head (kind null), base with base, and head with head.
 PAIRS = """
 with pairs as (
     select null as kind, log_ratio(candidate_ms, baseline_ms) as log_ratio, wall_elsewhere
@@ -77,7 +77,7 @@ from kinds
 where df > 0
 order by kind nulls first
 """
-# Quantile of Student's t at each look, if there is time for `$most` blocks.
+# Quantile of Student's t at each interim analysis, with at most `$most` blocks.
 LOOKS = f"""
 select
     blocks,
@@ -118,7 +118,7 @@ def gate(options: GateOptions, console: Console, place: Place) -> Answer:
 
 
 def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -> SuiteSpec:
-    """Return the suite with a config for each side, and a twin of one side in each block."""
+    """Return the suite with a config for each side and a twin in each block."""
     configs = [Config(benchmark=options.benchmark, code=side.label) for side in (base, head)]
     changed = {"configs": configs, "replicates": UNTIL, "twin_every": 1}
     return suite.model_copy(update={**changed, "without_gpu": WithoutGpu()})
@@ -127,9 +127,9 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Plan the step at head or, if it fails there, at base. Return the plan and each side's fault.
+    """Plan the step with head or, if head fails, with base. Return the plan and the errors.
 
-    The plan is None if both sides fail. Raises SpecError if a wrong command made both fail.
+    The plan is None if both sides fail. Raises SpecError if the command is wrong.
     """
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
@@ -160,7 +160,7 @@ def _look(
 def compared(
     options: TurnOptions, planned: Planned, base: Side, head: Side, place: Place, console: Console
 ) -> Gate:
-    """Run a sweep of two sides. Raises UnfinishedError if the sweep stops undecided."""
+    """Run a sweep of two sides. Raises UnfinishedError if the sweep stops early."""
     ran = run_sweep(planned, place, console)
     store, sweep_id = ran.store, ran.session.sweep_id
     base_text, head_text = as_text(base.label), as_text(head.label)
@@ -208,7 +208,7 @@ def _power(
     row: Verdict | None,
     budget_s: float,
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return `power` for the blocks that the time allows, or Nones if no pair has both sides."""
+    """Return `power` within the time limit, or (None, None) if no pair has both sides."""
     if row is None or not pairs or pairs[0].kind is not None:
         return None, None
     allowed = int(budget_s / row.block_s) if row.block_s else 0
@@ -220,7 +220,7 @@ def _power(
 
 
 def verdict_of(ran: Ran, field: str, baseline: str, candidate: str) -> Verdict | None:
-    """Return the contrast's verdict for the cell with most blocks, or None if no cell has one."""
+    """Return the verdict of the cell with the most blocks, or None if there is none."""
     contrast = {"field": field, "baseline": baseline, "candidate": candidate}
     least, sweep_id = ran.session.min_effect, ran.session.sweep_id
     rows = Verdict.of(ran.store, sweep_id, **contrast, min_effect=least)

@@ -1,4 +1,4 @@
-"""Checks out commits of the user's git repository. The repository stays unchanged."""
+"""Checks out commits without changing the user's git repository."""
 
 import os
 import signal
@@ -14,29 +14,29 @@ from cudnn_sweep.analysis.words import printable, some
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
-# Without these git would write beside our index, run the user's hooks or overlook changes.
+# Settings that keep git from running hooks, writing other files or missing changes.
 SETTINGS = (
     *("core.hooksPath=/dev/null", "core.splitIndex=false", "core.fsmonitor=false"),
     *("core.untrackedCache=false", "core.ignoreStat=false", "submodule.recurse=false"),
 )
 VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-# `git rev-parse --local-env-vars` does not list these; Magit exports one of them.
+# `git rev-parse --local-env-vars` does not list these variables.
 PATHSPECS = frozenset(f"GIT_{kind}_PATHSPECS" for kind in ("LITERAL", "GLOB", "NOGLOB", "ICASE"))
-CODE = ("*.py", "*.pth", "*.so")  # a new file of this kind can replace a module
-SUBMODULE = "160000 "  # `git ls-files --stage` begins a submodule's line with it
+CODE = ("*.py", "*.pth", "*.so")  # new files of these kinds can replace modules
+SUBMODULE = "160000 "  # prefix of a submodule in `git ls-files --stage`
 POINTER = b"version https://git-lfs"
-END_S = 5.0  # for git to remove its temporary files
-SHOWN = 500  # characters of git's reason
-NAMED = 3  # files
+END_S = 5.0  # time for git to remove its temporary files
+SHOWN = 500  # maximum length of git's message
+NAMED = 3  # files that a note lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
-    """The files of a commit, in a folder outside of the repository."""
+    """Files of a commit, in a folder outside of the repository."""
 
     folder: Path
     index: Path
-    repository: str  # its .git folder
+    repository: str  # path of the .git folder
 
     def git(self, *words: str) -> str:
         where = (f"--git-dir={self.repository}", f"--work-tree={self.folder}")
@@ -44,16 +44,16 @@ class Tree:
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return notes on what the folder lacks: submodules, and the contents of Git LFS files."""
+        """Return notes about missing submodules and missing contents of Git LFS files."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")
         pointers = [name for name in large if name and _is_pointer(self.folder / name)]
-        lacking = {"Submodules are not checked out": modules, "Pointers of Git LFS": pointers}
+        lacking = {"Submodules are not checked out": modules, "Missing Git LFS files": pointers}
         return [f"{text}: {printable(some(n, NAMED))}" for text, n in lacking.items() if n]
 
     def changed(self) -> list[str]:
-        """Return files changed since the checkout, and new files that can replace modules."""
+        """Return files that changed since the checkout, and new files that can replace modules."""
         try:
             names = self.git("diff", "--name-only", "-z").split("\0")
             names += self.git("ls-files", "--others", "-z", "--", *CODE).split("\0")
@@ -63,8 +63,8 @@ class Tree:
 
 
 def check_out(commit: str, scratch: Path) -> Tree:
-    """Check out the commit in a new folder below `scratch`. Raises SpecError with git's reason."""
-    folder = Path(tempfile.mkdtemp(dir=scratch))  # a random name that the other tree cannot know
+    """Check out the commit in a new folder in `scratch`. Raises SpecError if git fails."""
+    folder = Path(tempfile.mkdtemp(dir=scratch))  # a random name that other code cannot guess
     repository = git("rev-parse", "--absolute-git-dir")
     tree = Tree(folder=folder / "tree", index=folder / "index", repository=repository)
     tree.folder.mkdir()
@@ -73,18 +73,17 @@ def check_out(commit: str, scratch: Path) -> Tree:
 
 
 def commit_of(text: str) -> str | None:
-    """Return the full hash of the commit that `text` names, if any."""
+    """Return the full hash of the commit that `text` names, or None."""
     with suppress(SpecError):
         name = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
-        return name if name.isalnum() else None  # `^main` stands for all commits but main's
+        return name if name.isalnum() else None  # the result for `^main` is no commit
     return None
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Run git and return its output. Raises SpecError with git's reason if git fails.
+    """Run git and return its output. Raises SpecError with git's message if git fails.
 
-    Git does not get the variables that it exports to hooks. With GIT_INDEX_FILE, for example, git
-    would write to the index of the commit that the user is making.
+    Variables that git exports to hooks are removed, so that git cannot write to the user's index.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
@@ -98,7 +97,7 @@ def git(*words: str, folder: Path | None = None, index: Path | None = None) -> s
 
 @cache
 def _of_hooks() -> frozenset[str]:
-    """Return the variables that `git` removes. GIT_CONFIG_* stays, as it may set safe.directory."""
+    """Return the names of variables that git exports to hooks, except GIT_CONFIG_*."""
     _, output, _ = _run(["git", "rev-parse", "--local-env-vars"], os.environ)
     local = {name for name in output.split() if not name.startswith("GIT_CONFIG_")}
     return PATHSPECS.union(local)

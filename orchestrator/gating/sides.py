@@ -1,4 +1,4 @@
-"""The sides of `sweep gate` and `bisect`: commits, folders, wheels or Python interpreters."""
+"""Sides that `sweep gate` and `sweep bisect` compare, such as commits and environments."""
 
 import os
 import subprocess
@@ -17,24 +17,24 @@ from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
-AS_PATH = ("./", "../", "/", "~")  # how a path begins
-PYTHON = "the path of a Python ends in bin/python, such as venv/bin/python"
+AS_PATH = ("./", "../", "/", "~")  # prefixes of a path
+PYTHON = "the path of a Python must end in bin/python, such as venv/bin/python"
 SHALLOW = "a shallow clone must first fetch its full history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
-NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor here: {SHALLOW}; --exact compares the two as typed"
-OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares the two as typed"
-UNCOMMITTED = "Uncommitted changes are not measured. To measure them, type . (the folder) for HEAD."
+NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor: {SHALLOW}; --exact compares them"
+OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares them anyway"
+UNCOMMITTED = "Uncommitted changes are not measured. To measure them, give the folder `.` as HEAD."
 PYTHONS = "two or more environments with cudnn-sweep, such as a/bin/python,b/bin/python"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
     label: str
-    """The side's name in results, such as `base:main:0a1b2c3d4e5f`."""
+    """Name of the side in results, such as `base:main:0a1b2c3d4e5f`."""
     code: CodeLocation
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Enter this side's folder and set its SWEEP_MODULES for the `with` block."""
+        """Change to this side's folder and set its SWEEP_MODULES during the `with` block."""
         with chdir(self.code.folder or "."):
             os.environ.update(self.code.variables)
             try:
@@ -48,9 +48,9 @@ class Sides:
     base: Side
     head: Side
     trees: Mapping[str, Tree]
-    """Checked-out trees of the sides that are commits, by `base` or `head`."""
+    """Checked-out files of sides that are commits, by `base` or `head`."""
     notes: list[str] = field(default_factory=list)
-    """Sentences that say how the measured sides differ from the typed BASE and HEAD."""
+    """Sentences about differences between the measured sides and the typed BASE and HEAD."""
 
     def changed(self) -> list[str]:
         """Return the files that changed since the checkout, such as `base: bench/step.py`."""
@@ -58,15 +58,14 @@ class Sides:
 
 
 def scratch_for_gate() -> AbstractContextManager[Path]:
-    """Remove the folders of killed gates. Return a context manager of this gate's folder."""
+    """Return a context manager for this gate's folder. Remove the folders of killed gates."""
     return held_folder("", private_folder(our_temporary_folder() / "gates"))
 
 
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
-    """Return the sides that BASE and HEAD name. If both are commits, their merge base replaces
-    BASE, unless `exact` is set. Trees of commits and unpacked wheels go into `scratch`. Raises
-    SpecError if a text names no side, UnfinishedError if git cannot check out a commit.
-    """
+    """Return the sides that BASE and HEAD name, with their files in `scratch`. The merge base of
+    two commits replaces BASE unless `exact` is set. Raises SpecError if a text names no side, and
+    UnfinishedError if git fails."""
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
     if commits["base"] and commits["head"] and not exact:
@@ -92,20 +91,20 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 
 
 def _commit(name: str, text: str) -> str | None:
-    """Return the hash of the commit that `text` names. Return None if it names no commit."""
+    """Return the hash of the commit that `text` names, or None if it names no commit."""
     if not text.strip():
         raise SpecError(f"{name.upper()}: is empty, allowed: {ALLOWED}")
     if text.startswith(AS_PATH) or text in (".", ".."):
         return None
     commit = commit_of(text)
     if commit and (Path(text).is_dir() or _is_wheel(Path(text)) or _is_program(Path(text))):
-        names = f"type ./{text} for the path, {commit} for the commit"
+        names = f"type ./{text} for the path, or {commit} for the commit"
         raise SpecError(f"{name.upper()}: {text} is both a commit and a path; {names}")
     return commit
 
 
 def _take_merge_base(commits: dict[str, str | None], texts: Mapping[str, str]) -> list[str]:
-    """Replace BASE's commit by its merge base with HEAD. Return a note if the commit changes."""
+    """Replace BASE by its merge base with HEAD. Return a note if this changes BASE."""
     base, head = commits["base"] or "", commits["head"] or ""
     try:
         commits["base"] = ancestor = git("merge-base", base, head)
@@ -129,7 +128,7 @@ def _label(name: str, text: str, commit: str) -> str:
 
 
 def _in_results(text: str) -> str:
-    """Remove the space after each comma, since results separate settings by ", "."""
+    """Remove the space after each comma, because results use ", " between settings."""
     return one_line(text).replace(", ", ",")
 
 
@@ -148,7 +147,7 @@ def _at_path(name: str, text: str, scratch: Path) -> Side:
 
 
 def _why_no_commit() -> str:
-    """Return why git may have found no commit. Return "" if git works and the clone is complete."""
+    """Return a possible reason why git found no commit, or "" if none is known."""
     try:
         is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except SpecError as error:
@@ -157,7 +156,7 @@ def _why_no_commit() -> str:
 
 
 def environments_of(pythons: str) -> list[Side]:
-    """Return a side for each environment that `--pythons` names. Raises SpecError."""
+    """Return a side for each environment in `pythons`. Raises SpecError if one is invalid."""
     sides = []
     for text in dict.fromkeys(text.strip() for text in pythons.split(",")):
         path = Path(text).expanduser()
@@ -184,13 +183,13 @@ def _is_wheel(path: Path) -> bool:
 
 
 def _in_folder(root: Path, below: str = "") -> CodeLocation:
-    """Return where the code is: in `root / below`, or in `root` if there is no such folder."""
+    """Return the location of code in `root / below`, or in `root` if there is no such folder."""
     folder = root / below if (root / below).is_dir() else root
     return CodeLocation(folder=folder, variables=_looked_for_in([folder, root, root / "src"]))
 
 
 def _looked_for_in(places: list[Path]) -> dict[str, str]:
-    """Return the variable that makes imports search `places` before editable installs."""
+    """Return the environment variable that makes Python search `places` first for modules."""
     folders = dict.fromkeys(str(place.resolve()) for place in places if place.is_dir())
     return {MODULES: os.pathsep.join(folders)}
 

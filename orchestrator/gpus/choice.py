@@ -8,11 +8,11 @@ from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, GpuChoice, as_list
 from cudnn_sweep.workloads.survey import Survey
 
-ROUNDING = 1e-9  # 0.29 of 100 is 28.999999999999996
+ROUNDING = 1e-9  # because 0.29 * 100 is 28.999999999999996
 
 
 def model_asked(choice: GpuChoice, there: Iterable[str]) -> str:
-    """Return the model in `there` that `choice` names. Raises SpecError unless just one matches."""
+    """Return the GPU model that `choice` selects. Raises SpecError unless exactly one matches."""
     models, names = list(dict.fromkeys(there)), as_list(choice.models)
     is_any = choice.models == ALL_MODELS
     chosen = set(models) if is_any else {m for name in names for m in _called(name, models)}
@@ -32,12 +32,12 @@ def models_missing(choice: GpuChoice, there: Iterable[str]) -> list[str]:
 
 
 def share_of(choice: GpuChoice, gpus: int) -> int:
-    """Return how many of the `gpus` GPUs of one GPU model to use. The number is at least 1."""
+    """Return how many of `gpus` GPUs to use. The number is at least 1."""
     return max(1, math.floor(choice.share * gpus + ROUNDING))
 
 
 def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
-    """Return `machine` with only the requested GPUs. Raises SpecError like `model_asked`."""
+    """Return `machine` with only the requested GPUs. Raises the errors of `model_asked`."""
     model = model_asked(choice, machine.gpus or [machine.environment.gpu])
     seen = zip(machine.gpus, machine.gpu_uuids, strict=True)
     uuids = [uuid for name, uuid in seen if name == model]
@@ -46,7 +46,7 @@ def gpus_asked(choice: GpuChoice, machine: Survey) -> Survey:
 
 
 def _called(name: str, models: list[str]) -> list[str]:
-    """Return the model with this name or, if none has it, all models whose names contain it."""
+    """Return the model with this name. If there is none, return all models that contain it."""
     wanted = name.casefold()
     exact = [model for model in models if model.casefold() == wanted]
     return exact or [model for model in models if wanted in model.casefold()]

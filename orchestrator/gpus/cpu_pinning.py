@@ -8,13 +8,13 @@ from pathlib import Path
 from cudnn_sweep.workloads.hardware.cpus import text_of
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus
 
-FEW = 2  # cores; a slot with more gives one to Ray and the driver if none would be left
+FEW = 2  # A slot with more cores than this may leave one to Ray.
 SYSTEM = Path("/sys")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Core:
-    """A physical core, with the hardware threads that we may use."""
+    """Physical core and its usable hardware threads."""
 
     cpus: tuple[int, ...]
     node: int | None
@@ -32,11 +32,9 @@ class Pinning:
 
 
 def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
-    """Return the CPUs for a GPU or GPU slice of this host, or None if NVML does not list it. All
-    of our processes on the host compute the same answer.
+    """Return the CPUs for a GPU of this host, or None if NVML does not list the GPU.
 
-    The host's CPUs are divided among all GPUs that NVML lists, since another sweep may use some of
-    these GPUs. If Slurm or a container allows this process only some CPUs, these CPUs are divided
+    All CPUs are divided among all GPUs. If this process may use only some CPUs, these are divided
     among the GPUs in `launched_on`.
     """
     if gpu_uuid is None:
@@ -55,11 +53,10 @@ def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinni
 def cores_for(
     slot: str, slots: Mapping[str, int | None], cores: Sequence[Core]
 ) -> tuple[Core, ...]:
-    """Return this slot's equal part of the cores of its NUMA node.
+    """Return an equal part of the cores of the slot's NUMA node.
 
-    `slots` has the NUMA node of each of the host's slots, always in the same order. If a node is
-    unknown or has no core in `cores`, all cores are divided among all slots. If there are fewer
-    cores to divide than slots, each slot gets all of these cores.
+    `slots` maps each slot of the host to its NUMA node. All cores are divided among all slots if a
+    node is unknown or has no cores.
     """
     near = {node: [core for core in cores if core.node == node] for node in set(slots.values())}
     if all(near.values()):
@@ -72,7 +69,7 @@ def cores_for(
         return tuple(pool)
     if left == 0 and share > FEW:
         share -= 1
-    # The first cores are left over: CPU 0 handles most interrupts.
+    # Leave the first cores unused, because CPU 0 handles most interrupts.
     end = len(pool) - share * (len(group) - 1 - group.index(slot))
     return tuple(pool[end - share : end])
 
@@ -89,7 +86,7 @@ def read_cores(allowed: Collection[int], system: Path = SYSTEM) -> tuple[Core, .
 
 
 def isolated_cpus(system: Path = SYSTEM) -> list[int]:
-    """Return the CPUs that processes get only on request (isolcpus)."""
+    """Return the CPUs that the kernel option isolcpus reserves."""
     return parse_cpus(text_of(system / "devices/system/cpu/isolated"))
 
 

@@ -1,4 +1,4 @@
-"""Private folders, in places where every user of the machine may write."""
+"""Makes folders to which only the current user may write."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ def our_temporary_folder() -> Path:
 
 
 def temporary_path() -> Path:
-    """Return the path of this user's temporary folder without checking who owns the folder."""
+    """Return the path of this user's temporary folder without checking its owner."""
     return Path(tempfile.gettempdir(), f"cudnn-sweep-{os.getuid()}")
 
 

@@ -1,8 +1,7 @@
-"""Locks. Only one launch at a time may use an accelerator or write a plan's results to a location.
+"""Locks that keep two launches from using the same accelerator or measuring the same plan.
 
-An accelerator's lock is the name of an abstract Linux socket. All users of a machine share such
-names. A container with its own network has different names. Linux frees the names of a process
-that ends.
+The lock of an accelerator is an abstract Linux socket, which all users of a machine share. A
+container with its own network has separate locks.
 """
 
 import errno
@@ -30,23 +29,22 @@ PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
 def sweep_lock(location: str, plan_hash: str) -> AbstractContextManager[None]:
-    """Lock a plan. If `location` is a URL, other machines do not see the lock.
-    Raises SweepBusyError if the plan is locked, OrchestratorError if no lock can be made.
+    """Lock a plan. Other machines do not see the lock if `location` is a URL.
+    Raises SweepBusyError if the plan is locked, and OrchestratorError for other failures.
     """
     busy = "this sweep is in progress; launch again when it has ended"
     return _held(_folder(location), plan_hash, busy)
 
 
 def night_lock(location: str, launch: str) -> AbstractContextManager[None]:
-    """Lock a launch file's nights. Raises like `sweep_lock`."""
+    """Lock the nights of a launch file. Raises the same errors as `sweep_lock`."""
     busy = "a night of this launch file is in progress"
     return _held(_folder(location), f"nightly-{launch}", busy)
 
 
 @contextmanager
 def measuring_lock(accelerators: list[str]) -> Iterator[None]:
-    """Lock accelerators of this machine. Raises SweepBusyError, which names the lock's holder, and
-    OrchestratorError for any other fault."""
+    """Lock accelerators of this machine. Raises the same errors as `sweep_lock`."""
     with ExitStack() as held:
         for name in sorted(accelerators):
             lock = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -71,7 +69,7 @@ def holder_of(location: str) -> str | None:
 
 @contextmanager
 def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Lock `name` in `folder`. The kernel unlocks it if this process is killed."""
+    """Lock `name` in `folder`. Linux removes the lock if this process is killed."""
     holder = folder / f".{name}.holder"
     lock = FileLock(folder / f".{name}.lock")
     try:
@@ -85,14 +83,14 @@ def _held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
         reason = error.strerror or error
         raise OrchestratorError(f"no lock can be made in {folder}: {reason}") from error
     try:
-        with suppress(OSError):  # a full disk: then no message names the holder
+        with suppress(OSError):  # on a full disk, messages cannot name the holder
             now = datetime.now().astimezone().isoformat(timespec="seconds")
-            holder.unlink(missing_ok=True)  # an existing file or link is not written to
+            holder.unlink(missing_ok=True)  # never write to an existing link
             with holder.open("x") as file:
                 json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": now}, file)
         yield
     finally:
-        with suppress(OSError):  # disk read-only, or folder gone: the lock is released anyway
+        with suppress(OSError):  # the lock is released even if this fails
             holder.unlink(missing_ok=True)
         lock.release()
 
@@ -114,7 +112,7 @@ def _describe(holder: Path) -> str:
 
 
 def held_by(name: str) -> str | None:
-    """Describe the sweep that is measuring on device `name`, or return None. This takes no lock."""
+    """Describe the sweep that is measuring on device `name`. Return None if there is none."""
     holder = _holder(name)
     return holder and _busy(name, holder)
 

@@ -1,7 +1,4 @@
-"""The Ray job that runs a night on a cluster: it measures on the nodes, compares and confirms.
-
-`sweep nightly` submits the job, gets its outcome, writes the reports and posts the news.
-"""
+"""Runs a night as a Ray job on a cluster. `sweep nightly` submits the job."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -27,7 +24,7 @@ def run(request: JobRequest, console: Console) -> Ended:
         host=job.host,
         place=place_of(request, console),
     )
-    # `inside`: the driver is a child of `sweep nightly`, which holds the lock
+    # If `inside` is set, the parent process `sweep nightly` has locked the night.
     lock = night_lock(night.request.results, night.name.launch)
     with nullcontext() if request.inside else lock:
         outcome, _ = measured_and_compared(night, console)

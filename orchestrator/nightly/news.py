@@ -1,6 +1,6 @@
-"""Prints a night's outcome, and posts its news to a URL as JSON, to Slack or through apprise.
+"""Prints a night's outcome, and posts its news as JSON, to Slack or with apprise.
 
-The URL is a secret. Errors and logs show only its scheme and host or, for apprise, only its scheme.
+The URL is a secret, so errors and logs never show all of it.
 """
 
 import json
@@ -48,8 +48,8 @@ MOST_CHARACTERS = 38_000  # Slack's limit for a text is 40,000
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 KEY = "metadata.sweep.nightly.webhook"
 TRIES = 5
-PAUSE_S = 2.0  # the second try comes at once, the third after twice this; then the pause doubles
-SILENCE_S = 10.0  # longest wait for a byte in one try
+PAUSE_S = 2.0  # basis of the pauses between tries, which double each time
+SILENCE_S = 10.0  # A try fails if no byte arrives for this long.
 LIMIT_S = 120.0  # for all tries and pauses together
 
 
@@ -57,7 +57,7 @@ LIMIT_S = 120.0  # for all tries and pauses together
 class News:
     headline: str
     findings: tuple[str, ...]
-    """Paragraphs of the message: findings, the outcome's reasons, changed environment, page."""
+    """Paragraphs of the message."""
     result: Mapping[str, Json]
     """The outcome as JSON. Only the form `json` sends it."""
 
@@ -74,7 +74,7 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """Printable part of the URL: the scheme and host or, for apprise, only the scheme."""
+        """Part of the URL that messages may show."""
         if self.form == "apprise":
             return f"{self.url.partition('://')[0]}://"
         parts = urlsplit(self.url)
@@ -82,7 +82,7 @@ class Webhook:
 
 
 def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
-    """Read the launch file's webhook. An unusable webhook raises SpecError, which quotes no URL."""
+    """Return the launch file's webhook. Raises SpecError if the webhook is not usable."""
     if keys.url_env is not None:
         where, text = f"{KEY}.url_env: {keys.url_env}", environment.get(keys.url_env)
         if text is None:
@@ -97,14 +97,14 @@ def find_webhook(keys: WebhookKeys, environment: Mapping[str, str]) -> Webhook:
     url = text.strip()
     if keys.form == "apprise":
         if not _apprise(url):
-            raise SpecError(f"{where} holds no URL that apprise knows")
+            raise SpecError(f"{where} contains no URL that apprise supports")
     elif not _is_plain_url(url):
-        raise SpecError(f"{where} must hold one https:// or http:// URL, without a user name")
+        raise SpecError(f"{where} must contain one https:// or http:// URL, without a user name")
     return Webhook(url=url, form=keys.form)
 
 
 def _is_plain_url(url: str) -> bool:
-    """Return whether `url` is a plain http(s) URL. urllib3's errors quote any other URL in full."""
+    """Return whether `url` is an HTTP or HTTPS URL without a user name."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it checks it
@@ -116,13 +116,12 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. If the server is unreachable or busy, or if its answer is lost, an HTTP post
-    is tried again. After a lost answer the news may arrive twice. Raises WebhookError if the server
-    refuses the news, or if no try succeeds within LIMIT_S.
+    """Post the news. Raises WebhookError if the server refuses the news or does not answer.
+    The news may arrive twice if an answer is lost.
     """
-    failures = [f"gave no whole answer in {LIMIT_S:g} s"]
+    failures = [f"gave no complete answer within {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
-    # urllib3's timeout limits only silence: a slow answer may take for ever.
+    # A thread is used because urllib3 does not limit the duration of a slow answer.
     thread = Thread(target=lambda: failures.append(send(webhook, news)), daemon=True)
     thread.start()
     thread.join(LIMIT_S)
@@ -131,9 +130,8 @@ def tell(webhook: Webhook, news: News) -> None:
 
 
 def _notify(webhook: Webhook, news: News) -> str:
-    """Send the news by apprise, in one try. Return the failure, or "" if the news was sent. A
-    zero-width space after each @ keeps the text from notifying people.
-    """
+    """Send the news by apprise. Return the failure, or "" if the news was sent."""
+    # A zero-width space after each @ prevents that the text notifies people.
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
     sent = _apprise(webhook.url).notify(title=title, body=body, body_format="text")
@@ -154,7 +152,7 @@ def _apprise(url: str) -> Any:
 
 
 def _post(webhook: Webhook, news: News) -> str:
-    """Send the news by HTTP, in up to TRIES tries. Return the failure, or "" if there is none."""
+    """Send the news by HTTP. Return the failure, or "" if the news was sent."""
     parts = slack_body(news) if webhook.form == "slack" else asdict(news)
     body = json.dumps(parts, allow_nan=False).encode()
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its messages quote the URL's path
@@ -181,13 +179,13 @@ def _post(webhook: Webhook, news: News) -> str:
             ) as response,
         ):
             status = response.status
-    except (HTTPError, OSError, OverflowError) as error:  # OverflowError: a pause of many years
+    except (HTTPError, OSError, OverflowError) as error:  # A pause of many years overflows.
         return _failure(error)
     return "" if 200 <= status < 300 else f"answered {status} {responses.get(status, '')}".rstrip()
 
 
 def _pool(url: str) -> PoolManager:
-    """Return a connection pool. It uses the environment's proxy for the URL's host, if any."""
+    """Return a connection pool, which uses a proxy if the environment sets one for the URL."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
     if proxy is None:
@@ -199,7 +197,7 @@ def _pool(url: str) -> PoolManager:
 
 
 def _failure(error: Exception) -> str:
-    """Return the error's type and the system's reason. Omit the message: it may quote the URL."""
+    """Describe an error without its message, because the message may quote the URL."""
     reason = getattr(error, "reason", None) or error
     text = type(reason).__name__
     system = reason.__cause__ or reason
@@ -213,7 +211,7 @@ class WhereToLook:
     """Values for the commands and the link in a night's message."""
 
     folder: Path
-    """Folder in which to type the commands."""
+    """Folder in which the commands must be run."""
     program: str
     results: str
     page: str
@@ -223,7 +221,7 @@ class WhereToLook:
 def print_outcome(
     outcome: NightOutcome, reports: Sequence[Path], console: Console, results: str | None = None
 ) -> None:
-    """Print the outcome and the reports' paths. `results` is the value of `--results`, if typed."""
+    """Print the outcome and the paths of the reports. `results` is the value of `--results`."""
     say(console, headline(outcome), STATE_STYLES[outcome.state])
     for section in sections(outcome, results=results):
         title, *lines = lines_of(section)
@@ -233,7 +231,7 @@ def print_outcome(
 
 
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
-    """Return the news of a night. `fresh` has the night's findings that were not sent before."""
+    """Return the news of a night. `fresh` contains the findings that were not sent before."""
     new = [text for text in finding_texts(outcome) if text.finding in fresh]
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
     findings = (

@@ -1,4 +1,4 @@
-"""Measures a night, compares it with earlier nights, confirms changes, and reports."""
+"""Measures a night, compares it with earlier nights, and reports changes."""
 
 import random
 import secrets
@@ -69,8 +69,8 @@ from cudnn_sweep.workloads.cells.suite import SuiteSpec
 from cudnn_sweep.workloads.hashes import content_hash
 
 RUN_ERRORS = (OrchestratorError, ClusterError, AnalysisError)
-STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that a CI step shows
-TIME_SHARE = 0.5  # of the night's minutes, which fresh trials get in addition
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # file that GitHub shows with a CI step
+TIME_SHARE = 0.5  # time limit of fresh trials divided by that of the night
 Compared: TypeAlias = tuple[NightOutcome, Sequence[Series]]
 Suspect: TypeAlias = tuple[Cell, Sequence[Config]]
 
@@ -81,8 +81,8 @@ def run_night(
     console: Console,
     place: Place | None = None,
 ) -> int:
-    """Run a night and return the exit code. If `place` is given, it replaces the launch file's
-    destination. Raises an error of `MISTAKES` if the launch file or an option is wrong.
+    """Run a night and return the exit code. `place` replaces the launch file's destination.
+    Raises an error of `MISTAKES` if the launch file or an option is wrong.
     """
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
@@ -139,7 +139,7 @@ def _compared(night: NightRequest, console: Console) -> Compared:
 
 
 def measured_and_compared(night: NightRequest, console: Console) -> Compared:
-    """Measure the night if `place` is set, then compare. Errors go to the outcome's `reasons`."""
+    """Measure the night and compare it. Errors are stored in the outcome's `reasons`."""
     earlier = night.diary().of(night.name)
     skipped = earlier.skipped if earlier else {}
     reasons = () if night.fault is None else tuple(str(night.fault).splitlines())
@@ -161,13 +161,13 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code if that is NEEDS_GPU or UNFINISHED, else None."""
+    """Return the error's exit code if it is NEEDS_GPU or UNFINISHED."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
 
 def _is_measured(night: NightRequest) -> bool:
-    """Return whether the night's sweep is complete. If so, a second start does not run it again."""
+    """Return whether the night's sweep is complete."""
     states = sweep_states(night.store().stored_trials(night.name.sweep_id).values())
     return any(
         state.finished and not any(split.waits for split in state.blocks.split) for state in states
@@ -175,7 +175,7 @@ def _is_measured(night: NightRequest) -> bool:
 
 
 def why_unfit(night: NightRequest, place: Place) -> tuple[str, ...]:
-    """Return why the place is unfit, if so. Raises NeedsGpuError if a needed GPU is missing."""
+    """Return the problems of a place. Raises NeedsGpuError if a required GPU is missing."""
     checks = [*place.checks(night.request.results)]
     no_gpu = [check for check in checks if (check.name, check.state) == ("CUDA", "warning")]
     no_gpu = no_gpu if night.suite.needs_cuda else []
@@ -195,15 +195,16 @@ def compare(
     skipped: dict[str, str],
     outcome: NightOutcome | None = None,
 ) -> Compared:
-    """Compare the night with earlier nights. `skipped` has, for each model that was left out, the
-    reason. Such a model does not count as missing. If a cluster's job has found the outcome, it is
-    given as `outcome` and returned unchanged, and only the series are read.
+    """Compare the night with earlier nights. `skipped` maps each skipped model to the reason.
+    If a cluster job has already compared the night, its `outcome` is returned unchanged.
     """
     diary, tonight = night.diary(), night.name.date
     first, before, accepted = diary.baseline(), diary.before(night.name), diary.accepted()
     blank = outcome or not_measured(night, ("no trial was recorded tonight",))
     if first is not None and tonight < first:
-        reason = f"{tonight} is before {first}, the pinned night: --unpin, or --pin an earlier one"
+        reason = (
+            f"{tonight} is before the pinned night {first}; use --unpin, or --pin an earlier night"
+        )
         return outcome or replace(blank, reasons=(reason,)), ()
     history = _history(night, first, skipped)
     if history is None:
@@ -240,9 +241,7 @@ def not_measured(
 
 
 def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> None:
-    """Post new alerts and news. An undelivered alert is posted the next night; undelivered news is
-    lost. Comparing an old night again posts nothing.
-    """
+    """Post the new alerts and other news of the night, if it is the last night."""
     diary = night.diary()
     if not diary.is_last(night.name):
         return
@@ -250,7 +249,7 @@ def post_news(night: NightRequest, outcome: NightOutcome, console: Console) -> N
     notable = [finding for finding in outcome.findings if finding.is_alert or finding.is_news]
     to_tell = {as_sent_alert(finding): finding for finding in notable}
     fresh = [finding for alert, finding in to_tell.items() if alert not in sent]
-    is_measured = bool(outcome.recorded_trials)  # a night without records ends no alert
+    is_measured = bool(outcome.recorded_trials)  # alerts are kept after a night without records
     kept = [alert for alert in sent if alert in to_tell or not is_measured]
     before, measured = diary.before(night.name, measured=False), diary.before(night.name)
     is_news = bool(
@@ -283,16 +282,13 @@ def _stopped_telling(before: NightOutcome | None, outcome: NightOutcome) -> bool
     return outcome.state == "could_not_tell" and (before is None or before.state != outcome.state)
 
 
-# --- Fresh trials of candidates, also under the last good software if the night has one ---
+# --- Fresh trials of candidates ---
 
 
 def measure_again(
     night: NightRequest, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """Measure candidates again, and judge them by these fresh trials. If `night.place` is None,
-    judge them by fresh trials in the store. Numeric metrics are judged only if the last good
-    software ran, too. Otherwise, the fresh trials count in the night's value.
-    """
+    """Measure candidates again and judge them. If there is no place, judge stored fresh trials."""
     if night.place is not None:
         try:
             return _measure(night, night.place, candidates, console)
@@ -306,7 +302,7 @@ def measure_again(
 def _measure(
     night: NightRequest, place: Place, candidates: Sequence[Candidate], console: Console
 ) -> dict[SeriesKey, Remeasured]:
-    """For each look, measure the candidates that are still undecided, then judge them."""
+    """Measure undecided candidates, and judge them after each round."""
     planned = plan_sweep(night.request, place)
     store, confirm_id = night.store(), night.name.confirm_id
     suite = suite_again(night.suite, candidates, max(LOOKS))
@@ -363,8 +359,7 @@ def confirmation_plan(
 ) -> Plan:
     """Return a plan with `blocks` blocks of each suspect cell.
 
-    A block runs each config under each software, in an order balanced over the cell's blocks. Every
-    cell gets block n before any cell gets block n + 1. So a longer plan begins like this plan.
+    A block runs each config with each software. A plan with more blocks begins like this plan.
     """
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
@@ -405,7 +400,7 @@ def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
 
 
 def suite_again(suite: SuiteSpec, candidates: Sequence[Candidate], blocks: int) -> SuiteSpec:
-    """Return the suite. Each block gets the reference, log or new cache that candidates need."""
+    """Return the suite, changed so that each block measures what the candidates need."""
     metrics = {candidate.key.metric for candidate in candidates}
     references, logs = (blocks if metric.name in metrics else 0 for metric in (ERROR, ENGINE))
     replicates = {"reference_replicates": references, "logged_replicates": logs}

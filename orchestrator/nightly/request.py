@@ -1,14 +1,12 @@
-"""NightRequest is a night to run. Diary keeps these files for later nights, beside the results:
+"""Describes a night that is run, and stores these files beside the results:
 
-    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome, with a copy in its reports
-    nightly/NAME/told.json                     alerts that were posted, so that each is posted once
+    nightly/NAME/night-2026-11-21-NAME.json    a night's outcome
+    nightly/NAME/told.json                     alerts that were posted
     nightly/NAME/baseline.json                 the pinned night
     nightly/NAME/accepted.json                 accepted changes, oldest first
 
-`launch_name` returns NAME. Comparing a night again overwrites its outcome. Each file has the form
-`{"crc32": ..., "content": ...}`. A night ignores an outcome or told.json with a wrong checksum. A
-wrong checksum in baseline.json or accepted.json raises SpecError. To edit a file by hand, write
-"edited" as its checksum.
+`launch_name` returns NAME. Each file has the form `{"crc32": ..., "content": ...}`. To edit a file
+by hand, replace its checksum by "edited".
 """
 
 import json
@@ -53,13 +51,13 @@ from cudnn_sweep.orchestrator.running.run_sweep import Place
 from cudnn_sweep.workloads.cells.suite import FIXED_BLOCKS, CellAxes, SuiteSpec
 from cudnn_sweep.workloads.hashes import checksum
 
-NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # of a night whose own suite cannot be read
-COMPARED_WITH = timedelta(days=100)  # earlier nights that a cluster job gets, if none is pinned
+NO_SUITE = SuiteSpec(cells=[CellAxes(workload="noop")])  # used if a night's suite is unreadable
+COMPARED_WITH = timedelta(days=100)  # period of earlier nights that a cluster job gets
 MOST_NAMED = 10  # alerts named in a message
-MOST_CHARACTERS = 200  # of a file that cannot be read
+MOST_CHARACTERS = 200  # that a message quotes from an unreadable file
 SENT = "told.json"
-BY_HAND = "edited"  # in place of the checksum
-AGAIN = "restore the file, or compare its night again with --night DATE --no-measure"
+BY_HAND = "edited"  # replaces the checksum of a file that a user has edited
+AGAIN = "restore the file, or use --night DATE --no-measure to compare its night again"
 T = TypeVar("T")
 SentAlert: TypeAlias = tuple[str, date]  # series_id, and the first night of the finding
 DATE = TypeAdapter(date)
@@ -80,14 +78,14 @@ class Diary:
         self._write(f"{outcome.night}.json", to_json(outcome).rstrip())
 
     def keep(self, sweep_id: str, text: str) -> None:
-        """Write the outcome of a cluster's job. Raises ReportError for another night's outcome."""
+        """Write the outcome of a cluster job. Raises ReportError if it is of another night."""
         outcome = from_json(text)
         if outcome.night != sweep_id:
             raise ReportError(f"found the outcome of {outcome.night!r}, wanted that of {sweep_id}")
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:
-        """Return the night's stored outcome, if an earlier start wrote one."""
+        """Return the night's stored outcome, if there is one."""
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
@@ -102,7 +100,7 @@ class Diary:
         return next((outcome for outcome in outcomes if outcome and outcome.recorded_trials), None)
 
     def unreadable(self, name: NightName) -> list[str]:
-        """Return a fault for told.json and each outcome up to this night that cannot be read."""
+        """Return an error message for each unreadable file up to this night."""
         faults = []
         nights = [night for night in self._nights() if night <= f"{name.sweep_id}.json"]
         for file in (*nights, SENT):
@@ -116,7 +114,7 @@ class Diary:
         return all(night <= f"{name.sweep_id}.json" for night in self._nights())
 
     def sent_alerts(self) -> list[SentAlert]:
-        with suppress(SpecError):  # then the alerts are sent once more
+        with suppress(SpecError):  # alerts are sent again if the file is damaged
             return self._sent()
         return []
 
@@ -134,7 +132,7 @@ class Diary:
         self.store.folder.remove(self._path("baseline.json"))
 
     def accepted(self) -> list[Acceptance]:
-        otherwise = "restore the file, or remove it and --accept again"
+        otherwise = "restore the file, or remove it and repeat each --accept"
         return self._read("accepted.json", ACCEPTED.validate_json, otherwise) or []
 
     def accept(self, new: Sequence[Acceptance]) -> None:
@@ -197,12 +195,12 @@ class NightRequest:
     """Host on which the night was started."""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
-    """Where this process measures. If None, `destination` decides, or the night only compares."""
+    """Machine or cluster on which this process measures, if it does."""
     destination: Destination = field(default_factory=Here)
     webhook: Webhook | SpecError | None = None
-    """The launch file's webhook, or the reason why it is unusable."""
+    """Webhook of the launch file, or the error that it caused."""
     fault: Exception | None = None
-    """Mistake in the suite, or missing `last_good`, to raise after the night is reported."""
+    """Error that is raised after the night is reported."""
 
     @property
     def suite(self) -> SuiteSpec:
@@ -250,9 +248,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file. A mistake in the suite that the file names, or a missing `last_good`,
-    becomes the night's `fault`. A mistake in the webhook becomes the night's `webhook`. Any other
-    mistake raises an error. If `place` is given, it replaces the file's destination.
+    """Read the launch file. Errors in its suite or webhook are stored in the returned night.
+    Other errors are raised. If `place` is given, it replaces the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
@@ -283,7 +280,7 @@ def read_night(
                 "virtual environment, such as /opt/good/bin/python"
             )
     except (ClusterError, OrchestratorError) as error:
-        if options.suite is not None:  # it was typed, so it fails at once
+        if options.suite is not None:  # errors in a suite that the user typed are raised at once
             raise
         fault = error
         results = Location(options.results or file.sweep.results).text
@@ -292,9 +289,9 @@ def read_night(
         )
     try:
         webhook = find_webhook(keys.webhook, environment) if keys.webhook is not None else None
-    except SpecError as error:  # the night warns, and is measured
+    except SpecError as error:  # a night also runs without a webhook
         webhook = error
-    # the same number of blocks each night, so that its series stay comparable
+    # Each night has the same number of blocks, so that nights can be compared.
     request = replace(request, suite=request.suite.with_blocks(FIXED_BLOCKS), may_skip=True)
     return NightRequest(
         options=options,
@@ -309,9 +306,9 @@ def read_night(
 
 
 def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alerts of a series, a cell or a metric. Return the line to print.
+    """Accept the last night's alerts of a series, a cell or a metric. Return a message.
 
-    Raises SpecError if there is no such alert, or if the date or the reason is unusable.
+    Raises SpecError if there is no such alert, or if the date or the reason is invalid.
     """
     if first is None or not (reason or "").strip():
         raise SpecError(
@@ -343,7 +340,7 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
 
 
 def pin_baseline(options: NightOptions, first: date | None) -> str:
-    """Pin the night `first`, or unpin if it is None. Return the line to print. Raises SpecError."""
+    """Pin the night `first`, or unpin if it is None. Return a message. Raises SpecError."""
     diary = _diary(options)
     if first is None:
         diary.unpin()

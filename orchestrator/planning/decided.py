@@ -1,4 +1,4 @@
-"""Finds the decided cells of an until-decided sweep. A decided cell gets no further block."""
+"""Finds the cells of a sweep that need no further blocks."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,7 @@ OPEN, HOPELESS, OUT = "open", "hopeless", "raced_out"
 
 
 def contrasts_of(configs: Iterable[Config]) -> tuple[Contrast, ...]:
-    """Pair configs that differ in one field. The baseline is the config with PyTorch's default in
-    this field. If neither config has the default, the baseline is the earlier config.
-    """
+    """Return a contrast for each pair of configs that differ in exactly one field."""
     return contrasts_among(settings_of(config) for config in configs)
 
 
@@ -40,12 +38,12 @@ def deciding_in(plan: Plan) -> tuple[Contrast, ...]:
 
 
 def settings_of(config: Config) -> dict[str, str]:
-    """Return a config's fields as texts, with values as SQL writes them."""
+    """Return the value of each field of a config, written as in SQL."""
     return texts_of(config.columns())
 
 
 def name_of(config: Config) -> str:
-    """Return the config's value in the column `settings` of `records`."""
+    """Return the name of a config, as in the column `settings` of `records`."""
     return config_name(settings_of(config))
 
 
@@ -53,7 +51,7 @@ def name_of(config: Config) -> str:
 class Standing:
     states: Sequence[ContrastState]
     stays: str = ""
-    """Name of the config that a race never drops, since advice needs it. Empty without advice."""
+    """Name of the config that a race must not drop, or empty."""
 
     @property
     def is_open(self) -> bool:
@@ -69,7 +67,7 @@ class Standing:
 
     @property
     def out(self) -> frozenset[str]:
-        """Names of the configs that a race has dropped."""
+        """Names of the configs that a race has dropped so far."""
         out = frozenset(state.other_settings for state in self.states if state.state == OUT)
         return out - {self.stays}
 
@@ -80,7 +78,7 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated time until the decision or, if that is unknown, until the last block."""
+        """Estimated number of seconds until the cell is decided."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -89,7 +87,7 @@ class Standing:
 
 
 def standings(store: Store, session: Session) -> dict[str, Standing]:
-    """Return standings by cell_id, for the cells in which both configs of a contrast ran."""
+    """Return the current state of each cell that has results, by cell_id."""
     sweep_id, contrasts = session.sweep_id, chosen(session.contrasts, session.plan.decided_by)
     if session.job is not None and not session.plan.is_race:
         return _by_cell(_advised(store, sweep_id, contrasts, session.job))
@@ -101,14 +99,14 @@ def standings(store: Store, session: Session) -> dict[str, Standing]:
 
 
 def stopped_cells(store: Store, session: Session) -> set[str]:
-    """Return the ids of the cells that get no further block. If there are no looks, return none."""
+    """Return the ids of the cells that need no further blocks."""
     if not session.looks:
         return set()
     return {cell_id for cell_id, each in standings(store, session).items() if not each.is_open}
 
 
 def is_over(store: Store, sweep_id: str, plan: Plan, contrasts: Collection[Contrast]) -> bool:
-    """Return whether each cell of `plan` is decided, or cannot be decided by further blocks."""
+    """Return whether no cell of `plan` needs further blocks."""
     states = _tested(store, sweep_id, contrasts, plan.configs(), len(plan.cell_ids()))
     cells = _by_cell(states)
     return all(cell_id in cells and not cells[cell_id].is_open for cell_id in plan.cell_ids())
@@ -122,7 +120,7 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """Yield each contrast's state in each cell. An undecided state is OPEN or HOPELESS."""
+    """Yield the state of each contrast in each cell, according to the statistical tests."""
     texts = [settings_of(config) for config in configs]
     if RACE in contrasts:
         yield from RaceState.of(store, sweep_id, is_over=False)
@@ -136,7 +134,7 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """Yield each contrast's advice in each cell. If it is not final, yield OPEN or HOPELESS."""
+    """Yield the state of each contrast in each cell, according to the advice for the job."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):
@@ -156,7 +154,7 @@ def _advised(
 
 
 def _by_cell(states: Iterable[ContrastState]) -> dict[str, Standing]:
-    """Return standings by cell_id. Each has the first state per contrast and other_settings."""
+    """Group the states by cell_id. Keep the first state for each contrast and other_settings."""
     cells: dict[str, dict[tuple[str, str], ContrastState]] = {}
     for state in states:
         of_cell = cells.setdefault(state.cell_id, {})
@@ -168,4 +166,4 @@ def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
     decided = sum(standing.is_decided for standing in standings.values())
     hopeless = sum(standing.is_out_of_reach for standing in standings.values())
     text = f"{decided} of {of_cells} cells decided"
-    return text + (f", {hopeless} out of reach" if hopeless else "")
+    return text + (f", {hopeless} cannot be decided" if hopeless else "")

@@ -1,4 +1,4 @@
-"""Plan: the ordered trials of a suite on one GPU model."""
+"""Makes plans. A plan is the ordered list of a suite's trials on one GPU model."""
 
 import json
 import random
@@ -21,14 +21,14 @@ from cudnn_sweep.workloads.records.row import BUNDLED
 
 T = TypeVar("T")
 
-OWN_SOFTWARE = ""  # the launch's own software, if a sweep interleaves two
-LAST_GOOD = "last_good"  # the other software
+OWN_SOFTWARE = ""  # the software of the launch itself
+LAST_GOOD = "last_good"  # the software of `nightly.last_good`
 WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One cell, config and replicate. `twin` is 1 for the second process of an A/A pair, else 0."""
+    """One run of a cell with a config. `twin` is 1 in the second process of an A/A pair, else 0."""
 
     cell: Cell
     config: Config
@@ -37,11 +37,11 @@ class Trial:
     block: int
     position: int
     cache_generation: int
-    """Index of the trial's compute cache. A cache is empty when its first trial starts."""
+    """Number of the compute cache that the trial uses. Each cache is empty at first."""
     repeats_block: int | None = None
-    """Number of the split block that this trial repeats. None if the trial is in the plan."""
+    """Number of the block that this trial repeats, or None for a planned trial."""
     software: str = OWN_SOFTWARE
-    """Key of the trial's Python in `Session.pythons`. Empty for the launch's own Python."""
+    """Key of the trial's Python in `Session.pythons`. Empty for the Python of the launch."""
 
     @property
     def trial_id(self) -> str:
@@ -50,11 +50,11 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """Random seed, the same for all configs of a block, so that they get equal data."""
+        """Random seed. It is the same for all configs of a block."""
         return int(content_hash((self.cell.cell_id, self.replicate)), 16) % 2**31
 
     def fields(self) -> dict[str, str]:
-        """Return the values that `--only` compares, by field."""
+        """Return the values that `--only` can select, by field."""
         cell = {
             name: value
             for name, value in vars(self.cell).items()
@@ -72,14 +72,14 @@ class Trial:
         }
 
     def has(self, field: str, value: str) -> bool:
-        """Return whether a field is `value`, ignoring case. `value` may lack the prefix BUNDLED."""
+        """Return whether a field has this value. Case and the prefix BUNDLED are ignored."""
         own = self.fields()[field].lower()
         return value.lower() in (own, own.removeprefix(BUNDLED))
 
 
 @cache
 def _text(config: Config) -> str:
-    """Return the config as JSON. It is cached because a million trials share a few configs."""
+    """Return the config as JSON. The text is cached because many trials have the same config."""
     return json.dumps(config.identity(), sort_keys=True)
 
 
@@ -89,16 +89,16 @@ class Plan:
     measure: MeasureSpec
     trials: tuple[Trial, ...]
     looks: tuple[int, ...] = ()
-    """Block counts at which a cell is tested and, if decided, stopped. If empty, all blocks run."""
+    """Numbers of blocks after which a cell is tested. If empty, the number of blocks is fixed."""
     decided_by: tuple[str, ...] = ()
-    """Names of the contrasts that decide a cell. If empty, all contrasts do."""
+    """Names of the contrasts that decide a cell. If empty, all contrasts decide it."""
     is_race: bool = False
-    """Whether the sweep searches for each cell's fastest config and drops slower configs."""
+    """Whether the sweep searches for the fastest config of each cell."""
 
     @property
     def plan_hash(self) -> str:
         trials = [(trial.trial_id, trial.block, trial.cache_generation) for trial in self.trials]
-        # if these have their defaults, plans keep their old hash
+        # defaults are left out, so that older plans keep their hash
         named = (self.decided_by,) * bool(self.decided_by) + ("race",) * self.is_race
         return content_hash((trials, self.measure.model_dump(), self.looks, *named))
 
@@ -133,14 +133,12 @@ class Plan:
         return START_S + sum_s / slots
 
     def first_look(self) -> "Plan":
-        """Return the first blocks of each cell: `looks[0]`, or LOOKS[0] if `looks` is empty."""
+        """Return a plan of the blocks that each cell runs before its first interim analysis."""
         first = (self.looks or LOOKS)[0]
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Return the plan with the trials of `first_look` at the front, one cell after the other.
-        The cell with the fewest of these trials comes first.
-        """
+        """Reorder the plan so that a cell reaches its first interim analysis before the next."""
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
@@ -149,10 +147,10 @@ class Plan:
         return replace(self, trials=(*ahead, *behind))
 
 
-OVERHEAD_S = 0.9  # a process's start and end, cold calls, checks: seen on an H200 and on two cores
-NETWORK_S = 4.3  # the same of a network's process: the mean over the suite `models` on H200s
-COMPILE_S = 60.0  # compiling: a ResNet-50 training step's first call took 49 s on an H200
-START_S = 12.0  # Ray's start, and the first import of torch
+OVERHEAD_S = 0.9  # start and end of a process, cold calls and checks, measured on an H200
+NETWORK_S = 4.3  # the same for a network, as a mean over the suite `models` on H200s
+COMPILE_S = 60.0  # the first training step of a compiled ResNet-50 took 49 s on an H200
+START_S = 12.0  # start of Ray, and the first import of torch
 
 
 def make_plan(
@@ -161,11 +159,10 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Plan a suite. Each replicate has a block of every cell, in random order.
+    """Plan a suite. Each replicate runs one block of every cell, in a random order.
 
-    So if a time limit ends the sweep, no cell is more than one replicate behind another. The cells
-    are the seed of the order, so the order is the same every night. `configs` replaces the suite's
-    configs for some cells, by cell_id.
+    The order is the same every time if the cells are the same. `configs` maps a cell_id to configs
+    that replace those of the suite. Raises SpecError if there are too many trials.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -207,7 +204,7 @@ def make_plan(
 
 
 def with_alternate_caches(plan: Plan) -> Plan:
-    """Return the plan with one compute cache per two replicates. The first replicate fills it."""
+    """Return the plan with a new compute cache in every second replicate."""
     trials = tuple(
         replace(trial, cache_generation=trial.replicate - trial.replicate % 2)
         for trial in plan.trials
@@ -216,13 +213,13 @@ def with_alternate_caches(plan: Plan) -> Plan:
 
 
 def first_blocks(plan: Plan, most: int) -> Plan:
-    """Return a plan of the replicates below `most`, or the whole plan if none is below `most`."""
+    """Return a plan of the first `most` replicates, or the whole plan if it has none of them."""
     kept = tuple(trial for trial in plan.trials if trial.replicate < most)
     return replace(plan, trials=kept or plan.trials)
 
 
 def first_calls(plan: Plan) -> list[TrialRequest]:
-    """Return one request for each user model, and for each bundled model that has `expect`."""
+    """Return a request for each user model, and for each bundled model with expected counts."""
     first: dict[tuple[str, str], Trial] = {}
     for trial in plan.trials:
         cell = trial.cell
@@ -251,9 +248,7 @@ class _BlockOrder:
         self._order = order
 
     def of(self, replicate: int, *, has_twin: bool) -> list[tuple[Config, int]]:
-        """Return the block's processes in order, as (config, twin). In every second A/A pair, twin
-        1 runs before twin 0.
-        """
+        """Return the processes of a block in order, as (config, twin)."""
         placed = [(config, 0) for config in balanced(self._start, replicate)]
         if has_twin:
             paired = self._paired[replicate % len(self._paired)]  # a gate's two codes alternate
@@ -265,16 +260,16 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Return `start` in the order of block `number`, counted from 0. Each member precedes each
-    other member in half of the blocks. In 2 * len(start) blocks, each member comes first twice.
+    """Return the members of `start` in their order in block `number`, which is counted from 0.
+    Each member comes before each other member in half of the blocks.
     """
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
-    return rotated[::-1] if number % 2 else rotated  # an odd block reverses the one before it
+    return rotated[::-1] if number % 2 else rotated  # odd blocks reverse the previous order
 
 
 def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
-    """Keep the trials matching all `choices`. Raises SpecError for an unknown field or no match."""
+    """Keep the trials that match all `choices`. Raises SpecError for a wrong field or value."""
     kept = plan.trials
     for field, value in choices:
         allowed = sorted(plan.trials[0].fields())
@@ -284,13 +279,13 @@ def narrow(plan: Plan, choices: list[tuple[str, str]]) -> Plan:
         chosen = tuple(trial for trial in kept if trial.has(field, value))
         if not chosen:
             values = sorted({trial.fields()[field] or "''" for trial in kept})
-            fault = f"--only {field}={value} leaves no trial{did_you_mean(value, values)}"
+            fault = f"--only {field}={value} matches no trial{did_you_mean(value, values)}"
             raise SpecError(f"{fault}; found: {', '.join(values[:12])}")
         kept = chosen
     if not plan.looks:
         return replace(plan, trials=kept)
     cells = {trial.cell.cell_id for trial in kept}
-    # no look can decide a cell that keeps only a part of its trials
+    # a cell cannot be decided without all of its trials
     is_whole = len(kept) == sum(trial.cell.cell_id in cells for trial in plan.trials)
     return replace(plan, trials=kept, looks=plan.looks if is_whole else ())
 
@@ -304,14 +299,13 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return this shard's part of the plan. Raises SpecError if it is empty.
+        """Return the part of the plan that this shard runs. Raises SpecError if it is empty.
 
-        Blocks are dealt out in the order of their hashes. If their numbers gave the order, one
-        shard might get all A/A pairs. If the plan has looks, whole cells are dealt out, as a look
-        needs all of a cell's blocks.
+        If the plan has interim analyses, all blocks of a cell are in the same shard.
         """
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}
+        # in the order of their numbers, one shard could get all A/A pairs
         parts = sorted(set(part_of.values()), key=content_hash)
         own = set(parts[self.number - 1 :: self.of])
         if not own:
@@ -321,7 +315,7 @@ class Shard:
 
 
 def read_shard(text: str) -> Shard:
-    """Parse a shard such as `2/4`. Raises SpecError."""
+    """Parse a shard such as `2/4`. Raises SpecError if it is invalid."""
     match = WRITTEN.fullmatch(text)
     number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:

@@ -1,4 +1,4 @@
-"""SweepRequest is what a launch file and a command line ask for. Planned is a request's plan."""
+"""Defines the request for a sweep, and the plan that is made from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,19 +22,19 @@ class SweepRequest:
     results: str
     """Location of the results, as the user typed it."""
     preload: tuple[str, ...] = ()
-    """The user's modules that the fork server imports once, besides the suite's."""
+    """Modules that the fork server imports in addition to those of the suite."""
     budget_minutes: float | None = None
     launched_at: float | None = None
-    """`monotonic()` when the time limit began. If None, the limit begins with the first block."""
+    """Start of the time limit, by `time.monotonic`. If None, it starts with the first block."""
     may_skip: bool = False
-    """Whether trials that lack a package or compiler are omitted, as in a night, or fail."""
+    """Whether trials that lack a package or a compiler are skipped. If not, they fail."""
     job: Job | None = None
-    """The job to advise on. With a job, every second block starts with an empty compute cache."""
+    """The job for which advice is computed."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Locations of the codes that a gate or bisect compares. The key is a config's `code`."""
+    """Locations of the compared versions of the code. The key is `Config.code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided if its candidate is surely not slower, as in a gate."""
+    """Whether a cell is also decided if its candidate is surely not slower."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,13 +44,13 @@ class Planned:
     preload: tuple[str, ...]
     whole: Plan
     chosen: Plan
-    """The trials of `whole` that `--only` selects."""
+    """Plan of the trials that `--only` selects."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Reason for each omitted model or execution. The key is its name. See `may_skip`."""
+    """Reason for each skipped model or execution, by its name."""
 
 
 def request_of(file: LaunchFile[SweepSpec], options: LaunchOptions) -> SweepRequest:
-    """Return the request. Raises SpecError or LaunchFileError for a mistake in the suite."""
+    """Make a request from a launch file and options. Raises SpecError or LaunchFileError."""
     spec = file.sweep
     name, suite = choose_suite(spec, options.suite, options.blocks)
     return SweepRequest(

@@ -1,4 +1,4 @@
-"""Session is all that a slot needs to know of a launch. Job is what the user will run."""
+"""Defines the session of a launch, and the job for which a user wants advice."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,23 +20,23 @@ DEFAULT_STEPS = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What the user is going to run. The fields are parameters of the question `advice`."""
+    """A job of the user. Its fields are parameters of the question `advice`."""
 
     steps: int = DEFAULT_STEPS
     """Number of steps in one process."""
     hours: float | None = None
-    """Length of the job. It replaces `steps`: the baseline's speed gives the number of steps."""
+    """Duration of the job in hours, if it runs with the baseline. It replaces `steps`."""
     state: str = "container"
-    """CUDA's compute cache when the process starts: empty (`container`) or filled (`warm`)."""
+    """`container` if CUDA's compute cache is empty at the start, `warm` if it is filled."""
     memory_limit_gib: float | None = None
-    """Memory of the GPU; a setting that needs more does not fit."""
+    """Memory of the GPU. Advice excludes settings that need more."""
     runs: int = 1
-    """Number of runs of the job. The confidence interval is for the mean of these runs."""
+    """Number of runs of the job. Advice predicts the mean of their times."""
 
     @property
     def blocks_owed(self) -> int:
-        """The fewest blocks that advice needs. For a warm start, a first block has to fill the cache."""
-        return 2 if self.state == "warm" else 1
+        """Smallest number of blocks that advice needs."""
+        return 2 if self.state == "warm" else 1  # the first block fills the cache
 
     def values(self) -> dict[str, Value]:
         return asdict(self)
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Location of a trial's code. `variables` are environment variables, such as SWEEP_MODULES."""
+    """Where the code of a trial is. `variables` are environment variables of its process."""
 
     folder: Path | None
     python: Path | None = None
@@ -56,76 +56,75 @@ class Session:
     sweep_id: str
     launch_id: str
     plan: Plan
-    """The trials of `own` that this launch runs, since they have no record or are to be retried."""
+    """Trials that this launch still has to run."""
     own: Plan
-    """All trials of this launch's shard or, without a shard, of the whole plan."""
+    """All trials of the launch's shard, or of the whole plan if there is no shard."""
     reason: str = ""
-    """Printed text that says why the launch runs this sweep."""
+    """Text for the user that explains the choice of this sweep."""
     resumed: bool = False
     contrasts: tuple[Contrast, ...] = ()
-    """The contrasts of the whole sweep's configs."""
+    """Contrasts between the configs of the whole sweep."""
     plan_hash: str
     """Hash of the whole sweep's plan."""
     plan_trials: int
     """Number of trials of the whole sweep's plan."""
     looks: tuple[int, ...] = ()
-    """Block counts at which a cell is tested. If empty, the number of blocks is fixed."""
+    """Numbers of blocks after which a cell is tested. If empty, the number of blocks is fixed."""
     job: Job | None = None
-    """The job whose advice decides a cell. If None, the cell's verdict decides it."""
+    """Job whose advice decides the cells. If None, verdicts decide them."""
     cell_by_cell: bool = False
-    """Whether each cell runs to its first look before the next starts. Set if time is short."""
+    """Whether each cell reaches its first interim analysis before the next cell starts."""
     begun: Mapping[str, int] = field(default_factory=dict)
-    """Number of blocks begun by earlier launches, by cell_id."""
+    """Number of blocks that earlier launches began, by cell_id."""
     of_cells: int = 0
     """Number of cells of the whole sweep's plan."""
     plan_blocks: int = 0
-    """Number of blocks of the whole sweep's plan. If there are looks, fewer blocks may run."""
+    """Number of blocks of the whole sweep's plan."""
     shard: Shard | None = None
     retries: dict[str, int]
-    """Which retry each failed trial now makes, counted from 1. The key is a trial_id."""
+    """Number of the next retry of each failed trial, counted from 1, by trial_id."""
     scratch: Path
-    """Folder on each node for compute caches; it stays until the sweep is finished."""
+    """Folder for compute caches on each node. It is kept until the sweep is finished."""
     folder: Path
-    """The launch's folder, to which paths of the user's workload files are relative. On a cluster
-    it is `Path()`, since workers start in a copy of the launch's folder."""
+    """Folder from which relative paths of the user's workload files are resolved."""
     gpus: tuple[str, ...] = ()
-    """UUIDs of the GPUs that the launch uses on this machine, or on one node of a cluster."""
+    """UUIDs of the GPUs that the launch uses on one machine."""
     preload: tuple[str, ...] = ()
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Python interpreters of other environments. The key is a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Locations of the codes that a gate or bisect compares. The key is a config's `code`."""
+    """Locations of the compared versions of the code. The key is `Config.code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided if its candidate is surely not slower, as in a gate."""
+    """Whether a cell is also decided if its candidate is surely not slower."""
 
     @property
     def lock_name(self) -> str:
-        """Name of the sweep's lock. It differs between shards, which may run side by side."""
+        """Name of the sweep's lock. Each shard has its own lock."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def by_ranks(self) -> Iterator["Session"]:
-        """Yield a session for each number of ranks, smallest first. A slot has a GPU per rank."""
+        """Yield a session for each number of ranks, in increasing order."""
         for count in sorted({trial.cell.rank_count for trial in self.plan.trials}):
             plan, own = self.plan.with_ranks(count), self.own.with_ranks(count)
             yield replace(self, plan=plan, own=own)
 
     def lacks(self, stored: Iterable[StoredTrial], hopeless: Collection[str] = ()) -> bool:
-        """Return whether this shard or sweep lacks records of cells that are not in `hopeless`."""
+        """Return whether records are missing. Cells in `hopeless` are ignored."""
         recorded = {trial.trial_id for trial in planned(stored)}
         left = self.own.without(recorded).trials
         given_up = sum(trial.cell.cell_id in hopeless for trial in left)
         return given_up < (self.plan_trials - len(recorded) if self.shard is None else len(left))
 
     def cells_without_ok(self, stored: Iterable[StoredTrial]) -> set[str]:
-        """Return the ids of the cells that have records, but no record whose status is ok."""
+        """Return the ids of the cells that have records, but no successful one."""
         statuses = {trial.trial_id: trial.status for trial in stored}
         recorded = [trial for trial in self.own.trials if trial.trial_id in statuses]
         measured = {t.cell.cell_id for t in recorded if statuses[t.trial_id] == "ok"}
         return {trial.cell.cell_id for trial in recorded} - measured
 
     def fallback_folders(self) -> list[Path]:
-        """Return folders on other disks or in memory, for records that the results cannot take."""
+        """Return folders for records that cannot be written to the results."""
         places = [Path("/dev/shm"), Path.home()]
         with suppress(OrchestratorError):  # the other folders remain
             places.insert(0, our_temporary_folder())
@@ -133,7 +132,7 @@ class Session:
 
 
 def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
-    """Return the session of a new sweep that runs the whole plan, with its scratch below `folder`."""
+    """Return a session that runs the whole plan as a new sweep, with scratch files in `folder`."""
     return Session(
         sweep_id=sweep_id,
         launch_id=f"launch-{sweep_id}",
@@ -150,15 +149,15 @@ def session_of(plan: Plan, sweep_id: str, folder: Path) -> Session:
 
 
 def modules_to_preload(suite: SuiteSpec, own: Collection[str]) -> tuple[str, ...]:
-    """Return the modules to import once. Raises SpecError if a module in `own` is not installed."""
+    """Return the modules to preload. Raises SpecError if a module in `own` is not installed."""
     if missing := [module for module in own if not _is_installed(module)]:
         raise SpecError(f"metadata.sweep.preload: {missing[0]} is not installed")
-    # the chosen cells may not need a missing module of the suite
+    # the chosen cells may not need each module of the suite
     return tuple(dict.fromkeys([*filter(_is_installed, suite.preload), *own]))
 
 
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module.partition(".")[0]) is not None
-    except ValueError:  # no name of a module, or __main__
+    except ValueError:  # not the name of a module, or __main__
         return False

@@ -1,4 +1,4 @@
-"""Reads a launch file's `metadata.sweep`. Chooses the launch file and the suite of a command."""
+"""Reads `metadata.sweep` of a launch file, and chooses the suite of a command."""
 
 import re
 from collections.abc import Iterator
@@ -47,95 +47,93 @@ SUITES = files("cudnn_sweep.workloads").joinpath("suites")
 DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
 INLINE = "inline"
-LAUNCH_FILE = Path("cluster.yaml")  # in the current folder, if the command names no file
+LAUNCH_FILE = Path("cluster.yaml")  # used if the command names no file
 USER = re.compile(r"(\w+:)?/*[^/]*@")  # user and password in a URL
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
-    """A webhook's URL is a secret, since anyone who has it can post. So the launch file says only
-    where to find the URL: in `url_env` or in `url_file`.
-    """
+    """Where to post the outcome of a night. The URL is secret, so it is not in the launch file."""
 
     url_env: str | None = None
-    """Name of the environment variable that holds the URL."""
+    """Name of an environment variable that contains the URL."""
     url_file: str | None = None
-    """A file whose one line is the URL."""
+    """Path of a file that contains only the URL."""
     form: Literal["json", "slack", "apprise"] = "json"
-    """What is posted: the whole outcome as JSON, a message for Slack, or a message through apprise."""
+    """Format of the post: the whole outcome as JSON, or a message for Slack or apprise."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "WebhookKeys":
-        # Validates the model, not a key: an error prints its key's value, which may be the URL.
+        # Validates the model because an error of a key prints the value, which may be the URL.
         if (self.url_env is None) == (self.url_file is None):
             raise ValueError("give either `url_env` or `url_file`")
         if self.url_env is not None and not self.url_env.isidentifier():
-            raise ValueError("`url_env` takes the name of a variable that holds the URL")
+            raise ValueError("`url_env` takes the name of a variable that contains the URL")
         if self.url_file is not None and "://" in self.url_file:
-            raise ValueError("`url_file` takes the path of a file that holds the URL")
+            raise ValueError("`url_file` takes the path of a file that contains the URL")
         return self
 
 
 class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    """What a night measures, and what it compares with."""
+    """Settings of `sweep nightly`."""
 
     suite: str = "nightly"
-    """The suite that a night runs: the name of a bundled suite, or a .yaml file."""
+    """Suite that a night runs. It is the name of a bundled suite, or a .yaml file."""
     minutes: PositiveFloat = 60.0
-    """Time limit in minutes: no new block starts after it."""
+    """Time limit in minutes. No block starts after this time."""
     wait_minutes: NonNegativeFloat = 30.0
-    """Longest wait for a busy GPU of this machine, before the time limit begins."""
+    """Longest wait for a busy GPU in minutes. The time limit begins after the wait."""
     last_good: str | None = None
-    """The Python of a virtual environment whose software counts as good."""
+    """Python of a virtual environment whose software is known to be good."""
     name: str | None = None
-    """Name of the nights, needed if launch files share results. Default: the `cluster_name`, or the
-    file's name."""
+    """Name of the nights. It must be unique if several launch files use the same results. Default:
+    `cluster_name`, or the name of the file."""
     webhook: WebhookKeys | None = None
     """Where the outcome of a night is posted."""
     report_url: str | None = None
-    """URL of the reports' folder. A night's message links to DATE/night.html in this folder."""
+    """URL of the folder of the reports. Messages link to DATE/night.html in this folder."""
 
     @model_validator(mode="after")
     def _link_without_key(self) -> "NightlyKeys":
-        # Validates the model, as above. Many people read the message that has the link.
+        # Validates the model because an error of a key prints the value.
         if self.report_url and USER.match(self.report_url):
             raise ValueError("`report_url` takes a URL without user and password")
         return self
 
 
 class SweepSpec(BaseModel):
-    """A suite by name or file, or a list of cells. Some other keys replace those of the suite."""
+    """What a sweep measures and where. Some keys replace those of the suite."""
 
     model_config = STRICT
 
     suite: str | None = None
-    """A bundled suite or a .yaml file. Default: `quick`, if there are no `cells` either."""
+    """Name of a bundled suite, or a .yaml file. The default without `cells` is `quick`."""
     cells: list[CellAxes] | None = Field(default=None, min_length=1)
-    """The cells that the sweep times, in place of the cells of a suite."""
+    """Cells to measure. Give either `suite` or `cells`."""
     problems: dict[str, ProblemSpec] = {}
-    """Convolutions of your own that `cells` can name."""
+    """Convolutions of your own. `cells` can refer to their names."""
     configs: list[Config] | None = Field(default=None, min_length=1)
-    """Replaces the suite's configs."""
+    """Configs to compare. They replace those of the suite."""
     replicates: Replicates | None = None
-    """Replaces the suite's number of blocks per cell: a number, or `{until: decided, at_most: 20}`."""
+    """Number of blocks per cell, such as `5` or `{until: decided, at_most: 20}`."""
     measure: MeasureSpec | None = None
-    """How trials measure. Each key given here replaces the suite's."""
+    """How trials measure. Each key here replaces the same key of the suite."""
     gpus: GpuChoice | None = None
-    """The GPUs to run on; replaces the suite's choice."""
+    """GPUs to run on. Replaces `gpus` of the suite."""
     results: str = DEFAULT_RESULTS
-    """Folder or URL (s3://bucket/sweeps) for the records."""
+    """Folder or URL for the results, such as s3://bucket/sweeps."""
     address: str | None = None
-    """Address of a running cluster's dashboard, HOST:PORT, or `auto` on a node of the cluster."""
+    """HOST:PORT of a running cluster's dashboard, or `auto` on a node of the cluster."""
     token: str | None = None
-    """File with the cluster's token."""
+    """Path of a file that contains the cluster's token."""
     allow_unauthenticated: bool = False
-    """Allow a running cluster that asks for no token and so takes jobs from anybody."""
+    """Whether to use a running cluster that accepts jobs without a token."""
     preload: list[str] = []
-    """Installed packages that the fork server imports once, in addition to the suite's."""
+    """Packages that the fork server imports in addition to those of the suite."""
     minutes: PositiveFloat | None = None
-    """Time limit of a launch; `sweep launch --minutes` overrides it."""
+    """Time limit of a launch in minutes. `sweep launch --minutes` overrides it."""
     nightly: NightlyKeys = NightlyKeys()
-    """What `sweep nightly` runs, and where it reports."""
+    """Settings of `sweep nightly`."""
 
     @field_validator("suite", "nightly")
     @classmethod
@@ -172,7 +170,7 @@ def choose_suite(
     keys = ("configs", "replicates", "gpus")
     changed = {key: value for key in keys if (value := getattr(spec, key)) is not None}
     without_gpu = dict.fromkeys(changed.keys() - {"gpus"})
-    if spec.measure is not None:  # keys that are not written there keep the suite's values
+    if spec.measure is not None:  # keys that are not given keep the suite's values
         written = {key: getattr(spec.measure, key) for key in spec.measure.model_fields_set}
         changed["measure"] = suite.measure.model_copy(update=written)
         if suite.without_gpu.measure is not None:
@@ -186,7 +184,7 @@ def choose_suite(
 
 @contextmanager
 def cells_named(file: Path, suite: str) -> Iterator[None]:
-    """Add the cell's place, such as a file and line, to an error about a suite's cells."""
+    """Add the file and line of a cell to an error about the cell."""
     try:
         yield
     except CellsError as error:
@@ -199,13 +197,13 @@ def cells_named(file: Path, suite: str) -> Iterator[None]:
         elif is_path(suite):
             file = Path(suite)
         else:
-            raise kind(str(error)) from None  # no file: the command line itself names the cell
+            raise kind(str(error)) from None  # the command line names the cell, so there is no file
         line = read_document(file).line(at)
         raise kind(f"{file}:{line}: {dotted(at)}: {error}") from None
 
 
 def load_suite(name: str) -> SuiteSpec:
-    """Return a bundled suite, or the suite in a .yaml file. Raises SpecError or LaunchFileError."""
+    """Load a bundled suite or a .yaml file. Raises SpecError or LaunchFileError."""
     if fault := _no_suite(name):
         raise SpecError(fault)
     if is_path(name):
@@ -230,7 +228,7 @@ def _no_suite(name: str) -> str | None:
 
 
 def is_path(suite: str) -> bool:
-    """Return whether `suite` is a file's path instead of a bundled suite's name."""
+    """Return whether `suite` is the path of a file."""
     return suite.endswith((".yaml", ".yml"))
 
 
@@ -241,30 +239,29 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, the suite and a note. The file and the suite may be None. The note
-    tells the user what a default has decided, or is empty. Raises SpecError for two suites or a
-    Python file, LaunchFileError for a file that is not YAML.
+    """Return the launch file, the suite, and a note for the user. The note may be empty. Raises
+    SpecError for two suites or a Python file, LaunchFileError for a file that is not YAML.
     """
     if typed is not None and typed.suffix == ".py":
         raise SpecError(
-            f"{typed} is Python; allowed: a launch file or a suite, both YAML. For a network in "
-            f"this file, use: sweep advise {typed}:NAME --input SIZES"
+            f"{typed} is a Python file; allowed: a launch file or a suite in YAML. For a network "
+            f"in this file, use: sweep advise {typed}:NAME --input SIZES"
         )
     if typed is not None and not _is_suite(typed):
         return typed, suite, ""
     if typed is not None and suite is not None:
-        raise SpecError(f"{typed} is a suite, and so is --suite {suite}: name one of them")
+        raise SpecError(f"found two suites, {typed} and --suite {suite}; give only one")
     chosen = suite if typed is None else str(typed)
     if LAUNCH_FILE.exists():
         note = f"{typed} is a suite; {LAUNCH_FILE} says where it runs." if typed else ""
         return LAUNCH_FILE, chosen, note
     place = f"./{DEFAULT_RESULTS}" if results is None else results
-    note = f"No {LAUNCH_FILE} here: the sweep runs on this machine, and its results go to {place}."
+    note = f"Found no {LAUNCH_FILE}. The sweep runs on this machine. Its results go to {place}."
     return None, chosen, note
 
 
 def results_of_the_launch_file() -> str:
-    """Return the results location that ./cluster.yaml names or, without that file, the default."""
+    """Return the results location of ./cluster.yaml, or the default if there is no such file."""
     if not LAUNCH_FILE.exists():
         return DEFAULT_RESULTS
     return check_part(read_document(LAUNCH_FILE), SweepSpec, ("metadata", "sweep")).results
@@ -281,7 +278,7 @@ def _is_suite(file: Path) -> bool:
 class NightName:
     date: date
     launch: str
-    """Name of the launch file's nights, see `launch_name`."""
+    """Name of the nights. See `launch_name`."""
 
     @property
     def sweep_id(self) -> str:
@@ -289,12 +286,12 @@ class NightName:
 
     @property
     def confirm_id(self) -> str:
-        """The sweep_id of the fresh trials that confirm the night's alerts."""
+        """Id of the sweep that measures the night's alerts again."""
         return f"confirm-{self.date}-{self.launch}"
 
 
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
-    """Return the nights' name: `nightly.name`, else `cluster_name`, else the file's name."""
+    """Return the first of `nightly.name`, `cluster_name` and the file's name that is not empty."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
     return UNSAFE.sub("-", str(name))
 
@@ -304,6 +301,6 @@ def is_night_of(sweep_id: str, launch: str) -> bool:
 
 
 def is_of(sweep_id: str, launch: str) -> bool:
-    """Return whether a sweep measures a night of `launch`, or confirms alerts of such a night."""
+    """Return whether a sweep belongs to a night of `launch`."""
     pattern = rf"(night|confirm)-\d{{4}}-\d\d-\d\d-{re.escape(launch)}"
     return re.fullmatch(pattern, sweep_id) is not None

@@ -1,4 +1,4 @@
-"""Turns dataclass fields into Typer's options, and the fields' values into command-line words."""
+"""Converts the fields of a dataclass to Typer options and to command-line words."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ NAMES = {
     "precision": "cudnn_sweep.workloads.precision:PRECISIONS.keys",
     "regime": "cudnn_sweep.workloads.find_regime:regime_types",
 }
-"""Import paths of functions that list values for shell completion. The key is a field's name."""
+"""Functions that list values for shell completion, by the name of the field."""
 POSITIONAL = object()
 
 
@@ -30,7 +30,7 @@ class AtLeast:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return the Typer option or argument that a type hint describes, else None.
+    """Return the Typer option or argument that a type hint describes, or None if it describes none.
     Such a hint is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
     """
     marks = getattr(hint, "__metadata__", ())
@@ -41,7 +41,7 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
     metavar, text = (None, *texts)[-2:]
     if POSITIONAL in marks:
         return typer.Argument(metavar=metavar, help=text)  # type: ignore[no-any-return]
-    names = [_as_option(name)] if hint.__origin__ is bool else []  # without a form --no-NAME
+    names = [_as_option(name)] if hint.__origin__ is bool else []  # no option --no-NAME
     least = next((mark.value for mark in marks if isinstance(mark, AtLeast)), None)
     option: OptionInfo = typer.Option(*names, metavar=metavar, help=text, min=least)
 
@@ -53,7 +53,7 @@ def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
 
 
 def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> list[str]:
-    """Return the command-line words of the options, except defaults and fields in `without`."""
+    """Return the options as command-line words. Omit defaults and the fields in `without`."""
     hints = get_type_hints(type(options), include_extras=True)
     words: list[str] = []
     for field in fields(options):
@@ -61,7 +61,7 @@ def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> 
         if info is None or value == field.default or field.name in without:
             continue
         is_argument = isinstance(info, ArgumentInfo)
-        # in Annotated, Typer keeps a given name in `default`
+        # in Annotated, Typer stores the name of the option in `default`
         typed_as = _as_option(field.name) if info.default is ... else str(info.default)
         option = [] if is_argument else [typed_as]
         for each in value if isinstance(value, list | tuple) else [value]:
@@ -72,7 +72,7 @@ def words_of(options: "DataclassInstance", *, without: Collection[str] = ()) -> 
 
 
 def program() -> str:
-    """Return the program's name in printed commands: `sweep`, or its path if PATH lacks it."""
+    """Return the name of this program: `sweep`, or its path if it is not on PATH."""
     typed = Path(sys.argv[0])
     if typed.name != "sweep" or shutil.which("sweep"):
         return "sweep"

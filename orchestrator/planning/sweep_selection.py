@@ -1,4 +1,4 @@
-"""Chooses whether a launch starts a new sweep or resumes an unfinished sweep."""
+"""Chooses whether a launch starts a new sweep or resumes an unfinished one."""
 
 import secrets
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ def new_sweep_id() -> str:
 
 
 def choose_sweep(store: Store, planned: Planned) -> Session:
-    """Return a session of the chosen sweep. Raises SpecError if a named sweep cannot be resumed."""
+    """Return the session of a launch. Raises SpecError if the requested sweep cannot be resumed."""
     options, chosen = planned.request.options, planned.chosen
     if options.resume or options.sweep_id:
         return _named(store, planned)
@@ -34,7 +34,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
         return _session(store, planned, f"a new sweep: {last}")
     difference = differs(state, planned)
     if not difference and state.shards:
-        difference = f"runs in shards: --sweep-id {state.sweep_id} resumes it"
+        difference = f"it runs in shards; --sweep-id {state.sweep_id} resumes it"
     if difference:
         reason = f"a new sweep: {state.sweep_id} is unfinished, but {difference}"
         return _session(store, planned, reason)
@@ -42,7 +42,7 @@ def choose_sweep(store: Store, planned: Planned) -> Session:
 
 
 def _named(store: Store, planned: Planned) -> Session:
-    """Return the session of a named sweep. Only --sweep-id, not --resume, may name a new sweep."""
+    """Return the session of the sweep that --resume or --sweep-id names."""
     options, whole, chosen = planned.request.options, planned.whole, planned.chosen
     sweep_id = options.resume or options.sweep_id
     named = f"{'--resume' if options.resume else '--sweep-id'} {sweep_id}"
@@ -50,18 +50,18 @@ def _named(store: Store, planned: Planned) -> Session:
     state = next((state for state in states if state.sweep_id == sweep_id), None)
     if state is None and options.resume:
         newest = ", ".join(state.sweep_id for state in states[:5]) or "none"
-        raise SpecError(f"{named}: no such sweep; the newest here: {newest}")
+        raise SpecError(f"{named}: there is no such sweep. Newest sweeps: {newest}")
     if state is None:
         return _session(store, planned, "a new sweep with this name")
     if options.resume:
         there = store.stored_trials(state.sweep_id).keys()
         is_there = {trial.trial_id for trial in chosen.trials} <= there
         if not is_there and state.plan_hash not in (whole.plan_hash, chosen.plan_hash):
-            raise SpecError(f"{named}: that sweep has another plan than this launch file")
+            raise SpecError(f"{named}: that sweep has a different plan than this launch")
     elif state.plan_hash != chosen.plan_hash:
         raise SpecError(
-            f"{named}: that sweep has another plan; suite, --only and GPU model must be the same in "
-            "all its launches"
+            f"{named}: that sweep has a different plan. All launches of a sweep must have the same "
+            "suite, --only and GPU model"
         )
     if options.own_shard is not None and state.shards - {options.own_shard.of}:
         others = " and ".join(map(str, sorted(state.shards)))
@@ -80,14 +80,14 @@ def _resumed(store: Store, planned: Planned, state: SweepState) -> Session:
 def _session(
     store: Store, planned: Planned, reason: str, state: SweepState | None = None
 ) -> Session:
-    """Return a session that resumes the sweep of `state`. If `state` is None, the sweep is new."""
+    """Return a session of the sweep `state`, or of a new sweep if `state` is None."""
     request, whole, plan = planned.request, planned.whole, planned.chosen
     options = request.options
     own, shard = options.part(plan), options.own_shard
     if shard is not None:
         reason += f"; shard {shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
     stored = store.stored_trials(state.sweep_id) if state else {}
-    # a failed trial is an outcome and stays, unless --retry-failed runs it again
+    # failed trials run again only with --retry-failed
     again = {
         key: trial.retry + 1
         for key, trial in stored.items()
@@ -109,7 +109,7 @@ def _session(
         own=own,
         contrasts=contrasts_in(whole),
         looks=own.looks or (whole.looks if swept is whole else ()),
-        begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # its last trial counts
+        begun={trial.cell.cell_id: trial.replicate + 1 for trial in begun},  # the last one is used
         of_cells=len(swept.cell_ids()),
         plan_blocks=sum(1 for _ in swept.blocks()),
         plan_hash=plan_hash,
@@ -128,19 +128,19 @@ def _session(
 
 
 def lacks(store: Store, state: SweepState, plan: Plan) -> bool:
-    """Return whether the sweep lacks trials, blocks for a decision, or repeats of split blocks."""
+    """Return whether the sweep still has trials to run."""
     if plan.looks:
         return not (state.finished or is_over(store, state.sweep_id, plan, deciding_in(plan)))
     return not state.finished or any(split.waits for split in state.blocks.split)
 
 
 def differs(state: SweepState, planned: Planned) -> str | None:
-    """Return a text if the sweep ran on other hardware or with other software, else None."""
+    """Return a text if the sweep ran on other hardware or with other software."""
     here = planned.machine.environment
     if here.env_hash not in state.env_hashes:
         return "that sweep ran on other hardware than this launch"
     own = {software_hash for software, software_hash in state.softwares if not software}
     has_codes = any(config.code is not None for config in planned.chosen.configs())
-    if own and here.software_hash not in own and not has_codes:  # a bisect's id hashes softwares
+    if own and here.software_hash not in own and not has_codes:  # a bisect's id depends on them
         return "that sweep ran with other software than this launch"
     return None

@@ -1,4 +1,4 @@
-"""The client of a fork server. It starts and ends the server, and lets processes work in turns."""
+"""Starts a fork server, and sends jobs to it."""
 
 import os
 import secrets
@@ -28,25 +28,24 @@ from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.survey import Survey
 
-# Numerical libraries start their threads when they are imported; the server must stay at one. A child
-# sets its own number (torch.set_num_threads).
+# Keeps numerical libraries from starting threads on import, because the server must have only one.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# Variables of our own Python and version, which another environment's Python does not get.
+# Variables that are removed if the server runs the Python of another environment.
 OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
-TRACE_TIMEOUT_S = 600.0  # a large model's first pass on a few CPU cores takes minutes
+TRACE_TIMEOUT_S = 600.0  # the first pass of a large model can take minutes
 CALL_TIMEOUT_S = 20.0
 GREETING_S = 180.0  # enough to import torch from a slow disk
 GREETING_BYTES = 2**16
 ENDING_S = 1.0
-OF_RAY = 15  # niceness of Ray's workers; Ray must start fast even on a busy machine
+OF_RAY = 15  # niceness of Ray's worker processes
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
 
 
 class ForkServer(AbstractContextManager["ForkServer"]):
-    """A server process that runs each job in a fresh process.
+    """A server process that runs each job in a new process.
 
-    The server ends when its input closes, at the latest when the process that started it ends.
+    The server ends when the process that started it ends.
     """
 
     def __init__(
@@ -60,13 +59,13 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         variables: Mapping[str, str] | None = None,
         early: "Early | None" = None,
     ) -> None:
-        """Start a server. If that fails, raises PythonError with `python`, ServerError without it.
+        """Start a server. Raises ServerError if it fails, or PythonError if `python` is given.
 
-        `python`: the interpreter of another environment that has torch and cudnn-sweep.
-        `survey_only`: skip slow imports that only measuring needs. `preload`: modules to import
-        once for all jobs. `gpu_uuids`: the GPUs that jobs see; if empty, the GPUs of this process.
-        `early`: a server that was started before, with the same arguments. If it has ended or has a
-        client, another server is started.
+        `python` is the interpreter of another environment that has torch and cudnn-sweep.
+        `survey_only` skips slow imports that only measurements need. `preload` lists modules that
+        the server imports once for all jobs. `gpu_uuids` lists the GPUs that jobs may use. By
+        default, these are the GPUs of this process. `early` is a server that already runs. It is
+        used if it is still available.
         """
         self._name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
@@ -81,8 +80,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             raise kind(f"{self._name} {fault}")
 
     def _fault_of(self, process: "subprocess.Popen[bytes] | _Taken") -> str | None:
-        """Attach to a server's process and wait for its greeting. If the server has a fault, end it
-        and return the fault."""
+        """Wait for the greeting of a server. Return an error message if the server fails."""
         assert process.stdin is not None and process.stdout is not None
         self._process, self._requests, self._replies = process, process.stdin, process.stdout
         self._unread = b""
@@ -95,7 +93,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return fault
 
     def _startup_fault(self) -> str | None:
-        """Wait for the server's greeting. Return the server's fault, or None if it has none."""
+        """Read the server's greeting. Return an error message, or None if the greeting is valid."""
         line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
         if not line:
             try:
@@ -107,13 +105,14 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             greeting = protocol.GREETING.validate_json(line)
         except ValidationError:
             return (
-                f"sent {line[:80]!r} as greeting: its environment needs a version of cudnn-sweep "
-                f"closer to {our_version()}"
+                f"sent {line[:80]!r} instead of a greeting; install a version of "
+                f"cudnn-sweep closer to {our_version()} in its environment"
             )
         if greeting.protocol != protocol.VERSION:
             return (
-                f"speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}), allowed is "
-                f"{protocol.VERSION}: its environment needs a version closer to {our_version()}"
+                f"speaks protocol {greeting.protocol} (cudnn-sweep {greeting.version}) instead "
+                f"of {protocol.VERSION}; install a version closer to {our_version()} in its "
+                "environment"
             )
         return None
 
@@ -122,11 +121,11 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return self._process.pid
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Pin the server, and so the processes of later jobs, to `cpus`."""
+        """Pin the server and the processes of later jobs to `cpus`."""
         os.sched_setaffinity(self.pid, cpus)
 
     def begin(self, request: Request) -> int:
-        """Fork a process with the baton. Return its number for `pass_on`, `hear` and `end`."""
+        """Start a job in a new process. Return the number that identifies the process."""
         self._count += 1
         self._send(protocol.BEGIN, self._count, protocol.REQUEST.dump_json(request))
         return self._count
@@ -140,7 +139,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             pass
 
     def run(self, request: Request) -> Outcome:
-        """Run a job. A failed job has an Outcome, too. Raises ServerError if the server dies."""
+        """Run a job and return its outcome. Raises ServerError if the server dies."""
         outcome = self.hear(self.begin(request))
         assert isinstance(outcome, Outcome), outcome
         return outcome
@@ -151,9 +150,9 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Return a process's next message: Said if it passes the baton back, Outcome if it ends.
+        """Wait for the next message of a process. An Outcome means that the process has ended.
 
-        Other processes' messages are stored for later calls. Raises ServerError if the server dies.
+        Raises ServerError if the server dies.
         """
         while not self._heard[number]:
             answer = self._read()
@@ -181,14 +180,14 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Read a line. The line has no line break if the server ended, sent nothing for `within_s`
-        seconds or sent `most` bytes. A forked process may keep the pipe of a dead server open.
+        """Read a line from the server. The line is incomplete if the server ended, sent `most`
+        bytes, or sent nothing for `within_s` seconds.
         """
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
             ready, _, _ = select.select([replies, self._end.fileno()], [], [], within_s)
             data = b""
-            with suppress(ConnectionError):  # a socket's peer that died with unread data
+            with suppress(ConnectionError):  # the peer died with unread data
                 data = os.read(replies, 2**16) if replies in ready else b""
             if not data:
                 break
@@ -202,7 +201,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Early:
-    """Address of a fork server that has no client yet. Can be pickled."""
+    """Address of a fork server that has no client yet."""
 
     pid: int
     socket: str
@@ -212,10 +211,9 @@ class Early:
 def early_server(
     folder: Path, preload: Sequence[str], gpu_uuids: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[Early]:
-    """Start a fork server that imports modules before its client process exists. Yield its address.
+    """Start a fork server before its client exists. Yield the server's address.
 
-    It listens on a socket of Linux's abstract names, which leaves no file. It serves the first
-    client and ends with that client, at the latest with the `with` block. Raises OSError.
+    The server serves one client, and ends with the `with` block. Raises OSError if it cannot start.
     """
     name = f"\0sweep-{secrets.token_hex(16)}"
     with socket.socket(socket.AF_UNIX) as listener:
@@ -233,27 +231,27 @@ def early_server(
             process.stdin.close()
             try:
                 process.wait(ENDING_S)
-            except subprocess.TimeoutExpired:  # it still imports
+            except subprocess.TimeoutExpired:  # the server is still importing
                 process.kill()
 
 
 class _Taken:
-    """An early server's process. It has the members of Popen that ForkServer uses."""
+    """Process of an early server, with the parts of Popen that ForkServer uses."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
         self.stdin, self.stdout = connection.makefile("wb"), connection.makefile("rb", buffering=0)
-        connection.close()  # once both files are closed
+        connection.close()  # the socket closes after both files
 
     @classmethod
     def of(cls, early: Early) -> "_Taken | None":
-        """Connect to the server. Return None if it has ended, has a client or is not this user's."""
+        """Connect to an early server. Return None if the server is not available."""
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.settimeout(ENDING_S)
             connection.connect(early.socket)
             connection.settimeout(None)
-            # as nice as a process that this one starts
+            # give the server the niceness of this process
             os.setpriority(os.PRIO_PROCESS, early.pid, os.getpriority(os.PRIO_PROCESS, 0))
             if is_of_this_user(connection):
                 return cls(early.pid, connection)
@@ -281,16 +279,16 @@ def _begin(
     variables: Mapping[str, str],
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a server's process, which inherits `descriptors`."""
+    """Start a server process that inherits the file descriptors in `descriptors`."""
     program = str(python.expanduser() if python else sys.executable)
     without = OURS_ALONE if python else ()
     ours = {name: value for name, value in os.environ.items() if name not in without}
     visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)} if gpu_uuids else {}
-    # Ctrl-C is for the process that starts the server, even while the server imports
+    # Only the process that starts the server handles Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(
-            # -P: a random.py in the user's folder must not stand in for Python's own
+            # -P: Python must not import a random.py from the user's folder
             [program, "-P", "-m", "cudnn_sweep.orchestrator.process.server", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -303,9 +301,10 @@ def _begin(
 
 
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Describe the machine and workloads. If `needs_cuda` but there is no GPU, import no workload.
+    """Collect facts about the machine and the workloads.
 
-    Raises ServerError if the server fails, or ModelError if user code may be the cause.
+    If `needs_cuda` is true, workloads are imported only if there is a GPU. Raises ServerError if
+    the server fails, or ModelError if the user's code may be the cause.
     """
     job = protocol.SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
@@ -320,7 +319,7 @@ def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False
 
 
 def trace(server: ForkServer, request: TraceRequest) -> Trace:
-    """Raises ModelError if the model fails, SpecError for a mistake in the request."""
+    """Trace a model. Raises ModelError if it fails, or SpecError if the request is wrong."""
     outcome = server.run(Request(job=protocol.TraceJob(trace=request), timeout_s=TRACE_TIMEOUT_S))
     if outcome.reply is None or outcome.reply.trace is None:
         raise _fault_of(outcome)(outcome.message or outcome.status)
@@ -333,10 +332,9 @@ def _fault_of(outcome: Outcome) -> type[SpecError]:
 
 
 def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[tuple[str, bool]]:
-    """Call each trial's model. Yield texts, each with a flag that is true for a warning.
+    """Call each trial's model. Yield messages, each with a flag that is true for a warning.
 
-    A text reports a step's measured time, or warns that a call ran out of time or memory. Raises
-    ModelError if a model fails, SpecError for a mistake in the request.
+    Raises ModelError if a model fails, or SpecError if the request is wrong.
     """
     for trial in trials:
         outcome = server.run(Request(job=protocol.CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
@@ -358,5 +356,5 @@ def survey_of(python: Path, workloads: list[str]) -> Survey:
 
 
 def own_code(workloads: list[str]) -> str:
-    """Return the names of the workloads that come from a user's file or package."""
+    """Return the names of the workloads that are defined in the user's files or packages."""
     return ", ".join(name for name in workloads if ":" in name)

@@ -1,4 +1,4 @@
-"""A trial's ranks above 0, seen from the server. Their processes end with the process of rank 0."""
+"""The server's view of the processes that run a trial's ranks above 0."""
 
 import os
 import select
@@ -14,14 +14,14 @@ from cudnn_sweep.orchestrator.process.protocol import REPLY, Reply
 
 @dataclass(kw_only=True, slots=True)
 class Follower:
-    """The process of a rank above 0. If its job fails, it writes a Reply to the pipe `replies`."""
+    """Process of a rank above 0. It writes a Reply to the pipe `replies` if its job fails."""
 
     rank: int
     pid: int
     pidfd: int
     replies: int
     unread: bytes = b""
-    wait_status: int | None = None  # None while it runs
+    wait_status: int | None = None  # None while the process runs
 
     def listen(self) -> None:
         if select.select([self.replies], (), (), 0)[0]:
@@ -30,7 +30,7 @@ class Follower:
             self.wait_status = os.waitpid(self.pid, 0)[1]
 
     def fault(self) -> Reply | int | None:
-        """Return a failed process's reply or wait status. Return None if it has not failed."""
+        """Return the reply or the wait status of a process that failed, or None."""
         if self.wait_status:
             return self.wait_status
         line, end, _ = self.unread.partition(b"\n")
@@ -51,9 +51,7 @@ class Follower:
 
 
 def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
-    """Return a failed rank and its fault, or None. Prefer a rank whose process died: the reply
-    of another rank may only report that the dead rank is missing.
-    """
+    """Return a rank that failed and its fault, if any. Prefer a rank whose process died."""
     faults = [
         (follower.rank, fault) for follower in followers if (fault := follower.fault()) is not None
     ]

@@ -1,4 +1,4 @@
-"""Forks a process for a job. The server reads the process's replies and enforces its deadline."""
+"""Forks a process for a job, reads the process's replies and enforces its deadline."""
 
 import math
 import os
@@ -35,22 +35,22 @@ from cudnn_sweep.workloads.models.remedies import does_not_fit
 from cudnn_sweep.workloads.regime import SpatialRegime
 from cudnn_sweep.workloads.survey import survey_machine
 
-EXIT_S = 30.0  # a process that has replied and does not end is killed after this
-DYING_S = 0.2  # the end of a rank that died shows at most so much later than its peers miss it
-LAST_WORDS = 800  # bytes of a dead process's output that go into its message
-LAST_OUTPUT = 4096  # bytes of that output that are kept beside the message
-FOREIGN_BYTES = 80  # shown of a line that is no reply of ours
+EXIT_S = 30.0  # a process that does not end after its reply is killed after this time
+DYING_S = 0.2  # time to wait for a rank's death if another rank has failed
+LAST_WORDS = 800  # bytes of a dead process's output that its message quotes
+LAST_OUTPUT = 4096  # bytes of a failed process's output that are stored
+FOREIGN_BYTES = 80  # bytes that are printed of a line that is not a reply
 
 Heard = TypeVar("Heard")
 
-MOST_CHARACTERS = 2000  # of an error, in its record and on the screen
-NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages whose code is not to blame
-_replier = 0  # the fresh process's id
-CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # torch raises a plain RuntimeError for host memory
+MOST_CHARACTERS = 2000  # length limit of an error message
+NOT_THE_USERS = {"torch", "cudnn_sweep"}  # packages that are not the user's code
+_replier = 0  # id of the only process that may write replies
+CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # part of torch's error about host memory
 
 
 class PipeBaton:
-    """Reads the baton as a line from `turns`, and passes it back as a line to `reply_to`."""
+    """Baton that a process receives and passes back through pipes."""
 
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
@@ -67,7 +67,7 @@ class PipeBaton:
 
 class Forked:
     def __init__(self, request: Request, gap_s: float | None) -> None:
-        """Fork a process that has the baton."""
+        """Fork a process that begins with the baton."""
         self._request = request
         self._gap_s = gap_s
         born = monotonic()
@@ -76,7 +76,7 @@ class Forked:
         self._counts = seats[0].counts if seats else None
         self._followers = [self._follower(seat, born) for seat in seats[1:]]
         self._fault: tuple[int, Reply | int] | None = None
-        """The first failed rank other than 0, and its fault."""
+        """First rank above 0 that failed, and its fault."""
         self._replies, reply_to = os.pipe()
         turns, self._pass_to = os.pipe()
         self._unread = b""
@@ -85,7 +85,7 @@ class Forked:
         self._started_at, self._born = datetime.now(UTC), born
         self._left_s = request.timeout_s
         self.deadline = self._born + request.timeout_s
-        """Time by `monotonic` at which to kill the process."""
+        """Value of `monotonic()` at which the process is killed."""
         self._waited_s = 0.0
         self._passed_on_at: float | None = None
         self._replied_at: float | None = None
@@ -99,7 +99,7 @@ class Forked:
         os.close(turns)
         for seat in seats:
             seat.close()
-        # Its end is watched through a pidfd: a descendant may hold its side of the pipe open for ever.
+        # The pipe does not show when the process ends, because a descendant may keep it open.
         self._pidfd = os.pidfd_open(self.pid)
 
     def _follower(self, seat: Ranks, born: float) -> Follower:
@@ -127,11 +127,11 @@ class Forked:
             self._waited_s += now - self._passed_on_at
             self._passed_on_at = None
             self.deadline = now + self._left_s
-        with suppress(BrokenPipeError):  # the process has died, and its outcome has the cause
+        with suppress(BrokenPipeError):  # the process has died, and its outcome reports the cause
             os.write(self._pass_to, turn + b"\n")
 
     def listen(self, ready: set[int]) -> bytes | None:
-        """Read the process's lines. If it passed the baton back, return its report as JSON."""
+        """Read what the process wrote. Return its report as JSON if it passed the baton back."""
         self._watch_followers()
         if self._replies not in ready:
             return None
@@ -152,9 +152,7 @@ class Forked:
         return passed
 
     def _watch_followers(self) -> None:
-        """If a follower failed, note its fault and kill rank 0. Do nothing if rank 0 died, because
-        its death makes followers fail.
-        """
+        """Store the fault and kill rank 0 if another rank failed before rank 0 did."""
         for follower in self._followers:
             follower.listen()
         if self._fault or (fault := first_fault(self._followers)) is None:
@@ -164,7 +162,7 @@ class Forked:
             self.kill()
 
     def _rank_0_died(self, patience_s: float) -> bool:
-        """Return whether rank 0 dies within `patience_s`: by a signal or a nonzero exit code."""
+        """Return whether rank 0 fails within `patience_s` seconds."""
         if not select.select([self._pidfd], (), (), patience_s)[0]:
             return False
         end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
@@ -203,7 +201,7 @@ class Forked:
             follower.listen()
         died = first_fault(self._followers)
         if died and isinstance(died[1], int):
-            self._fault = died  # rank 0's own fault may only be that this rank is missing
+            self._fault = died  # rank 0 may have failed only because this rank died
         status, message = self._judge(wait_status)
         for follower in self._followers:
             follower.end()
@@ -228,7 +226,7 @@ class Forked:
         )
 
     def _understood(self, kind: TypeAdapter[Heard], line: bytes) -> Heard | None:
-        """Parse a line. If user code wrote the line, return None; the server kills the process."""
+        """Parse a line. If it is invalid, return None, and let the process be killed."""
         try:
             return kind.validate_json(line)
         except ValidationError:
@@ -282,9 +280,8 @@ def live(
 ) -> None:
     """Run the job, write the reply and end this process.
 
-    `born` is the `monotonic()` time of the fork. `seat` is the process's rank, or None if the job
-    has no ranks. `turns` is the pipe that brings the baton, or None for a rank above 0. Such a rank
-    replies only if it fails.
+    `turns` is the pipe that brings the baton, or None for a rank above 0. `born` is the value of
+    `monotonic()` when the process was forked.
     """
     global _replier
     _replier = os.getpid()
@@ -297,8 +294,8 @@ def live(
         reply.imported = sorted(set(sys.modules) - before)
         if turns is not None or reply.status != "ok":
             _write(reply_to, protocol.REPLY.dump_json(reply) + b"\n")
-    except BaseException:  # noqa: BLE001  # a bug of ours: the trial's errors are in the reply
-        traceback.print_exc()  # goes into the record
+    except BaseException:  # noqa: BLE001  # a bug in cudnn-sweep
+        traceback.print_exc()  # the record contains this output
         os._exit(1)
     os._exit(0)
 
@@ -307,7 +304,7 @@ def _limit(request: Request, log: int) -> None:
     die_with_parent()
     os.setpgid(0, 0)  # only the launch handles a Ctrl-C at the terminal
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a trial must not read the server's requests
-    Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: the kernel kills it first
+    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, it is killed first
     os.dup2(log, 1)
     os.dup2(log, 2)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -319,7 +316,7 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close the server's pipes and sockets, so that a trial cannot use them. Keep `ours` open."""
+    """Close all pipes and sockets except `ours`."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -328,7 +325,7 @@ def _close_other_pipes(*ours: int) -> None:
 
 
 def _seats(request: Request) -> list[Ranks]:
-    """Return the ranks of a trial with several ranks. Return an empty list for any other job."""
+    """Return the ranks of a trial with several ranks, or an empty list for other jobs."""
     job = request.job
     count = job.trial.cell.rank_count if isinstance(job, TrialJob) else 1
     return make_ranks(count) if count > 1 else []
@@ -359,7 +356,7 @@ def _work(
         reply.status = "out_of_memory" if _lacks_memory(error) else "error"
         is_ours = isinstance(error, WorkloadError)
         reply.message = _storable(str(error)) if is_ours else _describe(error)
-        if reply.status == "error" and TRY not in reply.message:  # a trace's error has its own hint
+        if reply.status == "error" and TRY not in reply.message:  # the message has no hint yet
             reply.message += _hint(job, error)
         reply.is_mistake = is_ours and not isinstance(error, UserCodeError)
     reply.ended_at = monotonic()
@@ -393,9 +390,7 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error's text and where it was raised: the traceback's innermost line outside torch
-    and cudnn_sweep. If all lines are inside, use the innermost line.
-    """
+    """Return the error's text and the line of the user's code in which it was raised."""
     text = _storable(f"{type(error).__name__}: {_text(error)}".strip())
     frames = list(traceback.walk_tb(error.__traceback__))
     theirs = [each for each in frames if _package(each[0]) not in NOT_THE_USERS]
@@ -416,7 +411,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return a hint at what the user may try, or an empty text if nothing is known."""
+    """Return advice on how to avoid the error, or an empty string."""
     if isinstance(job, protocol.TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | protocol.CallJob):
@@ -429,13 +424,13 @@ def _hint(job: object, error: BaseException) -> str:
             return (
                 f"{TRY}`multiple: 32`: some sizes of regime {rule.name} seem not to fit the network"
             )
-    except Exception:  # noqa: BLE001  # the user's regime fails: `error` comes from it
+    except Exception:  # noqa: BLE001  # the user's regime raised `error`
         return ""
     return what_to_try(error, cell.input_shape)
 
 
 def _storable(text: str) -> str:
-    """Cut a text to MOST_CHARACTERS, and escape its lone surrogates, which JSON cannot hold."""
+    """Shorten a text to MOST_CHARACTERS, and escape characters that JSON cannot store."""
     whole = text.encode(errors="backslashreplace").decode()
     cut = len(whole) - MOST_CHARACTERS
     return whole if cut <= 0 else f"{whole[:MOST_CHARACTERS]}... ({cut:,} characters more)"
@@ -443,6 +438,6 @@ def _storable(text: str) -> str:
 
 def _write(pipe: int, data: bytes) -> None:
     if os.getpid() != _replier:
-        os._exit(0)  # a copy of the trial's process, forked by the user's code
+        os._exit(0)  # the user's code has forked this process
     while data:
         data = data[os.write(pipe, data) :]

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Collection
 from pathlib import Path
 
-PEER = struct.Struct("3i")  # process, user and group at the other end of a socket; see unix(7)
+PEER = struct.Struct("3i")  # process id, user id and group id of a socket's peer; see unix(7)
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -16,17 +16,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose parent dies, so that `end_children` ends them."""
+    """Make this process the parent of every descendant whose own parent dies."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process once the thread that forked it ends."""
+    """Make the kernel kill this process when its parent ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_children(but: Collection[int] = ()) -> None:
-    """Kill and reap all children except `but`. Then do the same with their orphans."""
+    """Kill all child processes except `but`. Repeat this for the orphans that they leave."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := set(map(int, listed.read_text().split())).difference(but):
         for pid in children:
@@ -36,13 +36,13 @@ def end_children(but: Collection[int] = ()) -> None:
 
 
 def is_of_this_user(connection: socket.socket) -> bool:
-    """Return whether the socket's peer runs as this user. Abstract sockets have no permissions."""
+    """Return whether the process at the other end of the socket belongs to this user."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     return bool(PEER.unpack(peer)[1] == os.getuid())
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system. Otherwise glibc keeps it in each thread's arena."""
+    """Return freed memory to the operating system."""
     trim = getattr(_libc, "malloc_trim", None)  # only glibc has it
     if trim is not None:
         trim(0)

@@ -1,13 +1,10 @@
-"""The protocol of a slot and its fork server. Each line is `WORD PROCESS JSON`.
+"""The protocol between a slot and its fork server. Each line is `WORD PROCESS JSON`.
 
-A slot begins processes, passes the baton to them and ends them. When a process passes the baton
-back, the server sends the process's report. When a process has ended, the server sends its outcome.
-Several new processes may have the baton at once, until each reports or ends. After that, only one
-process has the baton.
+A slot starts processes, passes the baton to them and ends them. A process works only while it has
+the baton. The server reports when a process passes the baton back or ends.
 
-The server may run another version of cudnn-sweep, so its greeting states the protocol's number. In
-a reply, an unknown field is ignored, and a missing field gets its default. A request with an
-unknown field is refused, as the field may change what is measured.
+The server may run another version of cudnn-sweep. Unknown fields of a reply are ignored, and
+missing fields get their defaults. A request with an unknown field is refused.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +18,13 @@ from cudnn_sweep.workloads.measuring.tracing import Trace, TraceRequest
 from cudnn_sweep.workloads.measuring.turns import Said, Turn
 from cudnn_sweep.workloads.survey import Survey
 
-EXACT = ConfigDict(ser_json_inf_nan="constants")  # an infinite error must not become null
+EXACT = ConfigDict(ser_json_inf_nan="constants")  # keeps infinite numbers
 
-VERSION = 3  # raise it if a word's meaning changes; added or removed fields keep the number
+VERSION = 3  # increase it if a word's meaning changes, but not if fields do
 LISTEN = "--listen="
-"""Server's option, followed by a listening socket's descriptor: the first client's connection replaces
-standard input and output."""
+"""Option of the server, followed by the file descriptor of a socket that it listens on."""
 MODULES = "SWEEP_MODULES"
-"""Environment variable that lists folders. They precede installed packages in sys.path."""
+"""Environment variable with folders that precede installed packages in sys.path."""
 
 Status = Literal["ok", "error", "out_of_memory", "crash", "killed", "timeout", "raced_out"]
 
@@ -43,23 +39,23 @@ class Greeting:
 class TrialJob:
     trial: TrialRequest
     takes_turns: bool = False
-    """Whether the process passes the baton back: after one-time costs, cold calls and each turn."""
+    """Whether the process passes the baton back after each turn."""
     kind: Literal["trial"] = "trial"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogJob:
-    """Run a trial's step untimed, and return cuDNN's log of the step."""
+    """Job that runs a trial's step without timing, and returns cuDNN's log of the step."""
 
     trial: TrialRequest
     shapes: int = 0
-    """How many of the regime's first shapes to run and log. If 0, only the base shape is logged."""
+    """Number of the regime's shapes to log. If 0, only the base shape is logged."""
     kind: Literal["log"] = "log"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallJob:
-    """Run the first steps of a trial. Their time is shown, not stored."""
+    """Job that runs the first steps of a trial. Their time is printed but not stored."""
 
     trial: TrialRequest
     kind: Literal["call"] = "call"
@@ -69,13 +65,13 @@ class CallJob:
 class SurveyJob:
     workloads: list[str]
     needs_cuda: bool = False
-    """If true, no workload is imported without a GPU."""
+    """Whether workloads are imported only if there is a GPU."""
     kind: Literal["survey"] = "survey"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceJob:
-    """List the convolutions of a user's model."""
+    """Job that lists the convolutions of a user's model."""
 
     trace: TraceRequest
     kind: Literal["trace"] = "trace"
@@ -87,7 +83,7 @@ class Request:
 
     job: Annotated[TrialJob | LogJob | CallJob | SurveyJob | TraceJob, Field(discriminator="kind")]
     timeout_s: float
-    """Seconds for which the process may have the baton, summed over all its turns."""
+    """Seconds for which the process may have the baton in total."""
     host_memory_limit_mib: int | None = None
 
 
@@ -103,11 +99,11 @@ class Reply:
     trace: Trace | None = None
     step_ms: float | None = None
     is_mistake: bool = False
-    """Whether an error comes from the request, not from the user's code."""
+    """Whether the error is a mistake in the request, and not in the user's code."""
     imported: list[str] = field(default_factory=list)
-    """Modules that the process had to import; the server should preload them."""
+    """Modules that the process imported because the server had not preloaded them."""
     ended_at: float = 0.0
-    """Time by `monotonic()` at which the job ended or failed."""
+    """Value of `monotonic()` when the job ended or failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,17 +119,17 @@ class Outcome:
     ended_at: datetime
     process_s: float
     waited_s: float = 0.0
-    """Part of `process_s` in which the process waited for the baton."""
+    """Seconds of `process_s` that the process spent waiting for the baton."""
     exit_s: float | None = None
     gap_s: float | None = None
 
 
-# A slot's words, and the server's.
+# Words that a slot sends, and words that the server sends.
 BEGIN, PASS, END = b"begin", b"pass", b"end"
 SAID, ENDED, REFUSED = b"said", b"ended", b"refused"
-# A process's line to its server begins with one of these, unless it is the last one.
-SO_FAR = b"~"  # a preliminary reply: the last one follows, unless the process dies first
-PASSED = b"="  # the process passes the baton on
+# Each line from a process to its server begins with one of these, except the last line.
+SO_FAR = b"~"  # a preliminary reply, used if the process dies before the last one
+PASSED = b"="  # the process passes the baton back
 
 GREETING = TypeAdapter(Greeting)
 REQUEST = TypeAdapter(Request)

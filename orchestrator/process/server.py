@@ -1,9 +1,8 @@
-"""The fork server. It imports once what trials need, and forks a fresh process for each request.
-Several processes may live at the same time and take turns.
+"""The fork server. It imports modules once, and forks a new process for each request.
 
-After its imports, the server checks that it has one thread and has not touched CUDA. Otherwise
-forked processes might hang or crash. Requests come on standard input, and answers go to standard
-output. With `--listen`, both use the first client's connection. The server ends with its input.
+The server reads requests from standard input, and writes answers to standard output. It ends when
+its input closes. After its imports, it checks that it has one thread and has not used CUDA.
+Otherwise, forked processes could hang or crash.
 """
 
 import gc
@@ -30,9 +29,9 @@ from cudnn_sweep.workloads.find_workload import bundled_workloads
 from cudnn_sweep.workloads.hardware.environment import our_version
 
 IMPORTED_BY_TORCH_LATE = (
-    "torch.fx.experimental.symbolic_shapes",  # by the first backward pass, 1.3 s
-    "torch._dynamo",  # by the first optimiser, 1.1 s
-    "torch.profiler._cupti_monitor",  # by an optimiser's first step
+    "torch.fx.experimental.symbolic_shapes",  # imported by the first backward pass in 1.3 s
+    "torch._dynamo",  # imported by the first optimiser in 1.1 s
+    "torch.profiler._cupti_monitor",  # imported by an optimiser's first step
 )
 REQUESTS = 0  # standard input
 
@@ -43,31 +42,30 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent has blocked it
     adopt_orphans()
-    gc.disable()  # imported modules stay: collecting garbage takes a fifth of the import time
+    gc.disable()  # garbage collection would take a fifth of the import time
     options = sys.argv[1:]
-    if folders := os.environ.get(protocol.MODULES):  # but after Python's own modules
+    if folders := os.environ.get(protocol.MODULES):  # they follow Python's own modules
         theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         own = [entry for entry in sys.path if entry not in theirs]
         at = next((at for at, path in enumerate(own) if path.endswith("-packages")), len(own))
         sys.path[:] = [*own[:at], *folders.split(os.pathsep), *filter(None, theirs), *own[at:]]
     _import_all(late="--survey-only" not in options)
-    sys.path.append(os.getcwd())  # a user's `package.module:name`
+    sys.path.append(os.getcwd())  # the user's own modules
     _preload([option for option in options if not option.startswith("-")])
     for option in options:
         if option.startswith(protocol.LISTEN):
             descriptor = int(option.removeprefix(protocol.LISTEN))
             replies = _client_of(socket.socket(fileno=descriptor))
-    gc.freeze()  # so that a child's garbage collection does not copy our pages
+    gc.freeze()  # garbage collection in a child must not copy the server's memory
     gc.enable()
-    with suppress(ConnectionError):  # the slot ended during our imports
+    with suppress(ConnectionError):  # the slot ended during the imports
         greeting = protocol.Greeting(protocol=protocol.VERSION, version=our_version())
         _write(replies, protocol.GREETING.dump_json(greeting) + b"\n")
         Server(replies).serve()
 
 
 def _client_of(listener: socket.socket) -> int:
-    """Wait for a client of this user. Make the client's connection standard input, and return the
-    connection. If standard input closes before a client comes, end this process."""
+    """Wait for a client, and make its connection standard input. Return the descriptor."""
     while True:
         if REQUESTS in select.select([listener.fileno(), REQUESTS], (), ())[0]:
             sys.exit()
@@ -87,7 +85,7 @@ class Server:
         self._last_gone: float | None = None
 
     def serve(self) -> None:
-        """Serve requests until the slot closes the pipes, then kill all processes."""
+        """Handle requests until the slot closes its pipe. Then kill all processes."""
         with suppress(ConnectionError):
             while self._read_requests(ready := self._wait()):
                 for number, process in list(self._live.items()):
@@ -106,7 +104,7 @@ class Server:
         return set(select.select(watched, (), (), limit_s)[0])
 
     def _read_requests(self, ready: set[int]) -> bool:
-        """Carry out the requests that have come. Return False once the slot has closed the pipe."""
+        """Handle the requests that have arrived. Return False if the slot has closed its pipe."""
         if REQUESTS not in ready:
             return True
         data = os.read(REQUESTS, 2**16)
@@ -140,7 +138,7 @@ class Server:
 
     def _end(self, number: int) -> None:
         outcome = self._live.pop(number).bury()
-        # End its orphans, and those of other live processes: the server cannot tell them apart.
+        # This also ends orphans of other live processes.
         end_children(but=[pid for process in self._live.values() for pid in process.pids])
         self._last_gone = monotonic()
         self._answer(protocol.ENDED, number, protocol.OUTCOME.dump_json(outcome))
@@ -150,12 +148,12 @@ class Server:
 
 
 def _import_all(*, late: bool) -> None:
-    """Import what forked processes need, so that they neither wait for imports nor time them."""
+    """Import the modules that forked processes need."""
     if late:
         for module in IMPORTED_BY_TORCH_LATE:
             with suppress(ModuleNotFoundError):  # some releases of torch lack the module
                 import_module(module)
-        _check_fork("what torch imports late")
+        _check_fork("modules that torch imports late")
     bundled_workloads()
     regime_types()
     state_types()
@@ -172,11 +170,11 @@ def _preload(modules: Sequence[str]) -> None:
 
 
 def _check_fork(imported: str) -> None:
-    """Exit if `imported` started a thread or touched CUDA: neither survives a fork."""
+    """Exit with an error message if an import started a thread or used CUDA."""
     if (count := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"sweep: {imported}: the import leaves {count} threads; a fork copies only one")
     if torch.cuda.is_initialized():
-        sys.exit(f"sweep: {imported}: the import has touched CUDA")
+        sys.exit(f"sweep: {imported}: the import has touched CUDA; a fork cannot use it")
 
 
 def _write(replies: int, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Makes a trial's record, one flat row: what was planned, what was measured, and where."""
+"""Makes the record of a trial, which is a row of the results."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from cudnn_sweep.workloads.records.measured import Logged, Measured
 from cudnn_sweep.workloads.records.row import SCHEMA_VERSION, RunRecord
 
 PHASES = ("start", "one_time", "build", "cold", "calibration", "steady", "checks")
-# Parts of a Measurement; their fields are columns, too.
+# Parts of a Measurement whose fields are columns of the row.
 PARTS = ("memory", "calibration", "wall", "device", "choice", "ran", "computed", "telemetry")
 
 
@@ -43,9 +43,7 @@ def make_record(
     attempt: Attempt,
     log: Outcome | None = None,
 ) -> RunRecord:
-    """Return a trial's row. If the process reported no config, the row has the planned config.
-    `log` is the outcome of the logging process, if there was one.
-    """
+    """Return a trial's record. `log` is the outcome of the logging process, if there was one."""
     measured = (outcome.reply and outcome.reply.measured) or Measurement()
     status, message = _judged(outcome, log)
     return RunRecord(
@@ -107,7 +105,7 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
-    """Return the outcome's status and message, or an error if cuDNN ran a plan banned by errata."""
+    """Return the outcome's status and message, or an error if cuDNN ran a banned plan."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
     return (
         ("error", f"errata: cuDNN ran {'; '.join(ran)}")

@@ -1,4 +1,4 @@
-"""Makes a launch's records durable before Tune gets the results, and counts progress."""
+"""Stores the records of a launch, and counts its progress."""
 
 import asyncio
 import re
@@ -16,12 +16,12 @@ from cudnn_sweep.orchestrator.locks.private_folder import private_folder
 from cudnn_sweep.orchestrator.planning.session import Session
 from cudnn_sweep.workloads.warnings import OF_THE_CODE, WarningName
 
-TIMES = 2  # failures of each config before its cell is given up; one may be due to a random shape
+TIMES = 2  # failures of each config before its cell is given up
 RAISED = re.compile(
     r"(?P<type>\w+(?:\.\w+)*): .*\((?P<place>\S+:\d+ in [^)]+)\)(?:;.*)?", re.DOTALL
 )
-SLOTS_UP_S = 180.0  # a slot that does not come up must not hold the others for ever
-MAX_LOST = 3  # retries of a trial whose worker died; after them the next launch runs the trial
+SLOTS_UP_S = 180.0  # longest wait for all slots to start
+MAX_LOST = 3  # retries of a trial whose worker died
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,28 +36,28 @@ class Progress:
     statuses: dict[str, int] = field(default_factory=dict)
     """Number of trials recorded in this launch, by status."""
     slots: dict[str, str] = field(default_factory=dict)
-    """Trial that each slot began last, by slot name. The slot's next record removes the entry."""
+    """Trial that each slot is running, by slot name."""
     failures: list[Failure] = field(default_factory=list)
     warnings: list[WarningName] = field(default_factory=list)
-    """Names of the warnings about the timed code, each once."""
+    """Distinct warnings about the timed code."""
     repeated: int = 0
-    """Number of dropped records of trials that already had a record."""
+    """Number of records that were dropped because their trial already had one."""
     lost: int = 0
     """Number of attempts that left no record because their worker died."""
     held: int = 0
     """Number of records that could not be written yet."""
     kept_in: dict[str, int] = field(default_factory=dict)
-    """Number of held records saved elsewhere, for each folder that took some."""
+    """Number of records that were saved in another folder, by folder."""
     reasons: list[str] = field(default_factory=list)
-    """Reasons for which workers lost trials, each once."""
+    """Distinct reasons why workers lost trials."""
     given_up: list[str] = field(default_factory=list)
     """Trials whose worker died too often."""
     hopeless: dict[str, str] = field(default_factory=dict)
     """Error message of each cell that was given up, by cell_id."""
     standings: str | None = None
-    """Text on the number of decided cells. None before the first look, or without looks."""
+    """Text on the number of decided cells, or None before the first interim analysis."""
     stopped: str | None = None
-    """Why no new trial starts."""
+    """Reason why no new trial starts, if there is one."""
 
     def then(self, later: "Progress") -> "Progress":
         """Return the sum of this progress and that of a later plan of the same launch."""
@@ -83,15 +83,13 @@ class Progress:
 
 
 def cause(status: str, message: str) -> tuple[str, str]:
-    """Return `status` and `message`. Shorten a message about an exception to its type and line."""
+    """Return the status and the shortened message by which failures are grouped."""
     raised = RAISED.fullmatch(message)
     return status, f"{raised['type']} at {raised['place']}" if raised else message
 
 
 class Hopeless:
-    """Finds cells that cannot run, because each config raised the same Python exception twice. Lack
-    of memory, crashes and timeouts do not count, as another trial may succeed.
-    """
+    """Finder of cells in which each config raised the same Python exception twice."""
 
     def __init__(self, configs: int | None) -> None:
         """Give up a cell once `configs` configs have failed, or never if `configs` is None."""
@@ -99,7 +97,7 @@ class Hopeless:
         self._seen: Counter[tuple[str, tuple[str, str], str]] = Counter()
         self._measured: set[str] = set()
         self.cells: dict[str, str] = {}
-        """Message of each given-up cell, by cell_id."""
+        """Error message of each cell that was given up, by cell_id."""
 
     def note(self, record: RunRecord) -> None:
         cell_id, message = record.cell_id, record.message or ""
@@ -121,14 +119,12 @@ def configs_to_fail(session: Session) -> int:
 
 
 class Recorder:
-    """A Ray actor that stores records. Only its event loop changes its state. Records that come
-    during a write share the next file, as writing thirty records takes no longer than writing one.
-    """
+    """Ray actor that stores records. Records that arrive during a write are written together."""
 
     def __init__(
         self, location: str, *, followed: bool = False, configs: int | None = None
     ) -> None:
-        """If `followed`, keep records for `take`. `configs` is as in `Hopeless`."""
+        """Keep records for `take` if `followed` is true. `configs` is passed to `Hopeless`."""
         self._store = open_store(location)
         self._fresh: list[RunRecord] | None = [] if followed else None
         self._progress = Progress()
@@ -140,14 +136,14 @@ class Recorder:
         self._failed_slots: list[str] = []
         self._hopeless = Hopeless(configs)
         self._waiting: dict[str, RunRecord] = {}
-        self._writing = asyncio.Lock()  # the call that waits longest is next
+        self._writing = asyncio.Lock()  # serves waiting calls in their order
         self._compacting = asyncio.Lock()
         self._slots_missing = 0
         self._expects_slots = False
         self._all_slots = asyncio.Event()
 
     def wanted(self, cells: dict[str, str]) -> set[str]:
-        """Return which trials are still to run. `cells` maps each trial_id to a cell_id."""
+        """Return the trials that must still run. `cells` maps each trial_id to a cell_id."""
         wanted = {*cells}.difference(self._recorded, self._given_up())
         return {trial_id for trial_id in wanted if cells[trial_id] not in self._hopeless.cells}
 
@@ -167,7 +163,7 @@ class Recorder:
         """Store a record. If that fails, hold the record, stop new trials and return False."""
         self._progress.slots.pop(record.slot, None)
         if record.trial_id in self._recorded:
-            self._progress.repeated += 1  # the first counts
+            self._progress.repeated += 1  # the first record is kept
         else:
             self._recorded.add(record.trial_id)
             self._waiting[record.trial_id] = record
@@ -181,7 +177,7 @@ class Recorder:
         return record.trial_id not in self._held
 
     def progress(self) -> Progress:
-        """Return a copy of the progress: Ray sends it while the original may change."""
+        """Return a copy of the progress."""
         return Progress().then(self._progress)
 
     def take(self) -> list[RunRecord]:
@@ -189,15 +185,13 @@ class Recorder:
         return taken
 
     def expect_slots(self, count: int) -> None:
-        """Set how many slots `wait_for_all_slots` waits for, namely the slots that get a block at
-        the start. Some of them may have started before this call.
-        """
+        """Add `count` slots to those that `wait_for_all_slots` waits for."""
         self._slots_missing += count
         self._expects_slots = True
         self._open_if_all_are_up()
 
     async def wait_for_all_slots(self) -> None:
-        """Count a slot as started. Wait for all slots, as their imports would disturb a block."""
+        """Count a slot as started, and wait until all slots have started."""
         self._slots_missing -= 1
         self._open_if_all_are_up()
         with suppress(TimeoutError):
@@ -209,30 +203,28 @@ class Recorder:
             self._all_slots.set()
 
     def slot_failed(self, reason: str) -> bool:
-        """Note why a slot did not start. If the same reason comes again, stop new trials. Return
-        whether new trials are stopped.
-        """
+        """Note why a slot did not start. Return whether new trials are stopped."""
         self._failed_slots.append(reason)
         if self._failed_slots.count(reason) > 1:
-            self._progress.stopped = f"a slot does not come up: {reason}"
+            self._progress.stopped = f"a slot did not start: {reason}"
         return self._progress.stopped is not None
 
     def stop(self, reason: str) -> None:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """Note why a worker lost a trial. The trial reruns elsewhere or with a new fork server."""
+        """Note why a worker lost a trial."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
     def launch_ended(self) -> None:
-        """Tell `finish` to mark the last record as the launch's end."""
+        """Make `finish` mark the last record as the launch's end."""
         self._has_ended = True
 
     async def finish(self, sweep_id: str, refuges: list[Path]) -> Progress:
         """Write the held records, compact the sweep's files, and return the final progress.
 
-        A record that still cannot be written goes to the first folder of `refuges` that takes it.
+        Records that cannot be written are saved in one of the folders in `refuges`.
         """
         async with self._writing, self._compacting:
             held, self._held = self._held, {}
@@ -250,7 +242,7 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Mark the last record as the launch's end, for machines that do not see the lock."""
+        """Mark the last record as the launch's end."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)
@@ -267,10 +259,10 @@ class Recorder:
             return
 
     def _write(self, *records: RunRecord) -> str | None:
-        """Write records. Return the error's text, if any."""
+        """Write records. Return an error message if that fails."""
         try:
             self._store.write(*records)
-        except Exception as error:  # noqa: BLE001  # whatever it is, no record must be lost
+        except Exception as error:  # noqa: BLE001  # no error may lose a record
             return str(error) or repr(error)
         return None
 

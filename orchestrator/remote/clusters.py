@@ -1,4 +1,4 @@
-"""Clusters that run launches and nights: this node's own, a running one, and one we bring up."""
+"""Clusters on which launches and nights run."""
 
 import secrets
 import shlex
@@ -51,17 +51,17 @@ from cudnn_sweep.orchestrator.terminal.plan_text import print_part
 from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, as_list, workload_names
 
-ANSWER_S = 15.0  # a head that is up answers in this time; ssh waits for a dead one for minutes
+ANSWER_S = 15.0  # time within which a running head answers
 ANY_MODEL = "each GPU model"
 UNTIL_THE_LAUNCH = "unknown until the launch"
-END_S = 10.0  # for a driver to end after a signal
+END_S = 10.0  # time for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
-"""Stores a night's outcome, given the sweep_id and the outcome as JSON. Raises AnalysisError."""
+"""Function that stores a night's sweep_id and outcome as JSON. It may raise AnalysisError."""
 
 
 class Cluster:
-    """A cluster as a destination, on which a driver runs a launch or a night."""
+    """A cluster on which a driver runs a launch or a night."""
 
     where = "the cluster that this machine is a node of"
 
@@ -69,7 +69,7 @@ class Cluster:
         self.file = file
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        """Print a plan for each GPU model that the suite names. The nodes are not surveyed."""
+        """Print a plan for each GPU model that the suite names."""
         self._show_start(console)
         models = request.suite.gpus.models
         with ForkServer(survey_only=True) as server:
@@ -83,7 +83,7 @@ class Cluster:
         return ExitCode.FINE
 
     def _show_start(self, console: Console) -> None:
-        """Print how a launch would bring the cluster up, or nothing if a launch does not do so."""
+        """Print how a launch would start the cluster, if it starts one."""
 
     def _size(self) -> str:
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
@@ -91,15 +91,15 @@ class Cluster:
     def _job(self, request: SweepRequest, night: NightJob | None = None) -> JobRequest:
         if request.options.json:
             raise SpecError(
-                "--json: a launch on a cluster prints only text; use `sweep status FILE --json`, or "
-                "`sweep query helps_or_hurts --json` over the results"
+                "--json: a launch on a cluster prints only text; use `sweep status FILE --json`, "
+                "or `sweep query helps_or_hurts --json` over the results"
             )
         open_to_all = self.file.sweep.allow_unauthenticated
         return JobRequest(sweep=request, night=night, allow_unauthenticated=open_to_all)
 
 
 class Inside(Cluster):
-    """The cluster of which this machine is a node. The driver is a child of this process."""
+    """The cluster that this machine belongs to. The driver is a child of this process."""
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
         keep(night.name.sweep_id, self._run(self._job(request, night), console).outcome)
@@ -114,7 +114,7 @@ class Inside(Cluster):
         return replace(super()._job(request, night), inside=True)
 
     def _run(self, request: JobRequest, console: Console) -> Ended:
-        """Run the driver. Raises UnfinishedError if it is killed, SpecError if it ends with an error."""
+        """Run the driver. Raises UnfinishedError if it is killed, or SpecError if it fails."""
         follower = Follower(request.sweep.results, console, is_here=True)
         with tempfile.TemporaryDirectory(prefix="sweep-inside-") as folder:
             work = Path(folder)
@@ -130,11 +130,11 @@ class Inside(Cluster):
                     driver.wait()
             finally:
                 follower.close()
-        return follower.report(f"the sweep's driver ended early, exit code {driver.returncode}")
+        return follower.report(f"the sweep's driver ended early with exit code {driver.returncode}")
 
 
 class RunningCluster(Cluster):
-    """The cluster whose dashboard the launch file names. The driver is a job, which may outlive this process."""
+    """A running cluster that the launch file names. The driver is a Ray job on the cluster."""
 
     def __init__(self, file: LaunchFile[SweepSpec]) -> None:
         super().__init__(file)
@@ -142,9 +142,9 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night, or follow it if it is running already. First store the outcomes of earlier
-        nights that nobody followed. Raises SweepBusyError if another night of the launch file is
-        running.
+        """Run the night, or follow it if it is already running.
+
+        Raises SweepBusyError if another night of the launch file is running.
         """
         tonight = night.name.sweep_id
         self.make_ready(console)
@@ -153,7 +153,7 @@ class RunningCluster(Cluster):
             if job is None:
                 job = self._send(jobs, self._job(request, night))
             elif self.known.fetched(job).exists():
-                say(console, f"Sweep {tonight} has ended on the cluster: this is its outcome")
+                say(console, f"Sweep {tonight} has ended on the cluster. This is its outcome")
                 return
             else:
                 say(
@@ -170,7 +170,7 @@ class RunningCluster(Cluster):
         self.known.fetched(job).touch()
 
     def _fetch_nights(self, jobs: Jobs, night: NightJob, keep: Keep) -> SentJob | None:
-        """Store new outcomes of nights. Return tonight's job if it runs or its outcome is new."""
+        """Store new outcomes of nights. Return tonight's job if it runs or has a new outcome."""
         tonight = None
         for job in jobs.sent(self.known.sender()):
             mark, is_tonight = self.known.fetched(job), job.night == night.name.sweep_id
@@ -178,7 +178,7 @@ class RunningCluster(Cluster):
                 continue
             if jobs.state(job.job_id)[0] in ENDED:
                 ended = fetch(jobs, job).ended
-                if ended and ended.outcome:  # else the night is measured again
+                if ended and ended.outcome:  # if not, the night is measured again
                     keep(job.night, ended.outcome)
                     tonight = job if is_tonight else tonight
                 mark.touch()
@@ -186,13 +186,13 @@ class RunningCluster(Cluster):
                 tonight = job
             else:
                 raise SweepBusyError(
-                    f"a night of this launch file is in progress: {job.night}, as job {job.job_id} of "
-                    f"{jobs.url}; `sweep cluster stop` ends the job sent last"
+                    f"a night of this launch file is in progress: {job.night}, as job {job.job_id} "
+                    f"of {jobs.url}; `sweep cluster stop` ends the job sent last"
                 )
         return tonight
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        """Send the sweep, and follow it. Return its exit code, or 0 if it is not followed to its end."""
+        """Send the sweep and follow it. Return its exit code, or 0 if following ends earlier."""
         sent, file = self._job(request), shlex.quote(str(request.options.file))
         self.make_ready(console)
         with self.jobs() as jobs:
@@ -202,27 +202,27 @@ class RunningCluster(Cluster):
             say(
                 console,
                 f"Results are in ~/{HEAD_FOLDER}/{job.results} on the head, and are lost with the "
-                f"head's disk. While you follow, they are copied to {job.results}.",
+                f"head's disk. While you follow the sweep, they are copied to {job.results}.",
             )
         try:
             if not request.options.detach:
                 return follow(self.jobs, job, console).exit_code
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut the text below
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the text below must be printed
         say(console, f"\nThe sweep continues. Follow it:  sweep cluster attach {file}")
         say(console, f"See its progress:  sweep status {file}\nStop it:  sweep cluster stop {file}")
         return ExitCode.FINE
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
-        """Yield the cluster's jobs. Raises ClusterError if the cluster cannot be reached."""
+        """Connect to the cluster and yield its jobs. Raises ClusterError if this fails."""
         address, token = str(self.file.sweep.address), self._token()
         if token is None and not self.file.sweep.allow_unauthenticated:
             refuse_open_cluster(address)
         yield Jobs(address, token)
 
     def make_ready(self, console: Console) -> None:
-        """Do nothing: the cluster must be up already, or `jobs` raises."""
+        """Do nothing, because the cluster must be running already."""
 
     def _send(self, jobs: Jobs, request: JobRequest) -> SentJob:
         job = SentJob(
@@ -237,11 +237,11 @@ class RunningCluster(Cluster):
         return job
 
     def sent(self, jobs: Jobs) -> list[SentJob]:
-        """Return the jobs sent from this machine. Raises ClusterError if there is none."""
+        """Return the jobs that this machine has sent. Raises ClusterError if there are none."""
         if not (sent := jobs.sent(self.known.sender())):
             raise ClusterError(
-                f"no sweep was sent to {self.where} from here since its head node started: `sweep launch` resumes "
-                "an unfinished sweep from the records that are here"
+                f"no sweep was sent to {self.where} from this machine since its head node "
+                "started. `sweep launch` resumes a sweep from the records on this machine"
             )
         return sent
 
@@ -255,7 +255,7 @@ class RunningCluster(Cluster):
 
 
 class BroughtUpCluster(RunningCluster):
-    """The cluster that Ray's cluster launcher brings up from the launch file."""
+    """The cluster that Ray's cluster launcher starts from the launch file."""
 
     @contextmanager
     def jobs(self) -> Iterator[Jobs]:
@@ -271,8 +271,9 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Bring the cluster up. Do nothing if it is up with this same file: `ray up` would end its
-        jobs. If the cluster answers without a token, take it down and raise ClusterError.
+        """Start the cluster, unless it is already running with this launch file.
+
+        Raises ClusterError if the new cluster answers without a token.
         """
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)
@@ -291,13 +292,14 @@ class BroughtUpCluster(RunningCluster):
         say(console, "The cluster asks for no token, so it is taken down.")
         launcher.take_down(path)
         raise ClusterError(
-            f"the cluster {self.known.name} came up, answered without a token and was taken down, because anybody "
-            "who reaches its dashboard could run code there (CVE-2023-48022). The start commands drop the variables "
-            "RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, as `sudo` or `env -i` does: keep both variables (`sudo -E`)"
+            f"the cluster {self.known.name} came up, answered without a token and was taken down, "
+            "because anybody who reaches its dashboard could run code there (CVE-2023-48022). The "
+            "start commands lose the variables RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH, for example "
+            "by `sudo` or `env -i`. Keep both (`sudo -E`)"
         )
 
     def _is_open(self, timeout_s: float = launcher.TUNNEL_S) -> bool:
-        """Return whether the cluster answers without a token. Raises ClusterError if it refuses our token."""
+        """Return whether the cluster needs no token. Raises ClusterError if our token fails."""
         with launcher.tunnel(self.known.launch_file, timeout_s=timeout_s) as here:
             Jobs(here, self.known.token)
             return answers_anybody(here)
@@ -310,5 +312,5 @@ class BroughtUpCluster(RunningCluster):
         hosts, gpus = launcher.hosts_at_first(self.file.ray_part)
         if gpus is None:
             return f"{counted(hosts, 'host')}, GPUs {UNTIL_THE_LAUNCH}"
-        stated = f"{counted(hosts, 'host')} with {counted(gpus, 'GPU')} as the file says"
-        return f"{stated}, GPU models {UNTIL_THE_LAUNCH}"
+        stated = f"{counted(hosts, 'host')} with {counted(gpus, 'GPU')}"
+        return f"{stated} according to the launch file, GPU models {UNTIL_THE_LAUNCH}"

@@ -34,15 +34,15 @@ class Destination(Protocol):
     """Name of the destination in messages."""
 
     def launch(self, request: SweepRequest, console: Console) -> int:
-        """Run the sweep or send it, and return the exit code."""
+        """Run the sweep, or send it to a cluster. Return the exit code."""
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        """Print what `launch` would run, write nothing, and return the exit code."""
+        """Print the plan of the sweep, and return the exit code."""
 
     def night(
         self, request: SweepRequest, night: NightJob, keep: Keep, console: Console
     ) -> Place | None:
-        """Run the night and pass its outcome to `keep`, or return a Place for the caller's run."""
+        """Run the night and store its outcome, or return a place where the caller can run it."""
 
 
 File = LaunchFile[SweepSpec]
@@ -62,7 +62,7 @@ def cluster_of(file: File) -> RunningCluster:
 
 
 def launch(options: LaunchOptions, console: Console) -> int:
-    """Launch, or print the plan in a dry run. Return the exit code. Raises one of MISTAKES."""
+    """Launch a sweep, or only print its plan. Return the exit code. Raises one of MISTAKES."""
     file = launch_file(options.file)
     request = replace(request_of(file, options), launched_at=monotonic())
     destination = destination_of(file)
@@ -81,7 +81,7 @@ class Here:
         waits, needs_gpu = request.options.wait, request.suite.needs_cuda
         place = ThisMachine.free(console, waits=waits, needs_gpu=needs_gpu)
         if waits:
-            request = replace(request, launched_at=monotonic())  # time limits begin when it is free
+            request = replace(request, launched_at=monotonic())  # the time limit begins now
         say(console, "Looking at this machine: importing torch.")
         planned = plan_sweep(request, place)
         tell_without_gpu(planned, console)
@@ -112,11 +112,11 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
     (lambda file: "provider" in file.ray_part, BroughtUpCluster),
     (lambda file: True, lambda file: Here()),
 ]
-"""Tests of a launch file, each with its destination. The first test that returns True decides."""
+"""Conditions on launch files, with their destinations. The first true condition decides."""
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """If there is no GPU, print what a run can show, and the number of blocks if it is reduced."""
+    """Print a notice if this machine has no GPU."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
@@ -129,7 +129,7 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
 
 
 def to_json(ran: Ran, results: str) -> str:
-    """Return a sweep's outcome as JSON, with rows of `race`, `helps_or_hurts`, `break_even`."""
+    """Return the outcome of a sweep as JSON."""
 
     def named(row: Verdict | BreakEven | RaceState) -> dict[str, object]:
         return {"cell": ran.names[row.cell_id], **vars(row)}

@@ -1,8 +1,7 @@
 """The driver of a launch on a cluster. It surveys the nodes, plans the sweep and runs it.
 
-The driver is a Ray job on the cluster's head. If `sweep launch` itself runs on a node, the driver
-is a child of that process instead. The driver starts in a folder with the request and the user's
-own files. It prints events, which the user's command reads, and lines for people.
+The driver is usually a Ray job on the cluster's head. It starts in a folder that contains the
+request and the user's files. It prints text, and events that the user's command reads.
 """
 
 import logging
@@ -65,16 +64,16 @@ EVERY_S = 1.0
 
 
 class TheseNodes:
-    """A Place on a cluster's nodes. Its methods print Events, which the user's command reads."""
+    """The nodes of a cluster as a Place. The methods print events that the user's command reads."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
         self._choice = choice
         self._sweeps: dict[str, SweepStatus] = {}
-        """Status by launch_id. In a night, the sweep and the fresh trials are two launches."""
+        """Status of each launch, by launch_id."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Return the survey of the first node, as all are alike. Raises SpecError for a suite with several ranks."""
+        """Return the survey of one node. Raises SpecError if a trial needs several ranks."""
         counts = {count for axes in suite.cells for count in as_list(axes.ranks)} - {ONE_RANK}
         if counts:  # a slot has one GPU
             raise SpecError(
@@ -84,7 +83,7 @@ class TheseNodes:
         return self._nodes[0].machine
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        """Do nothing: if a model fails, its first trials show that."""
+        """Do nothing, because the first trials show whether a model fails."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         sweep = SweepStatus(sweep_id=session.sweep_id)
@@ -97,7 +96,7 @@ class TheseNodes:
         return look_at_last_good(self._nodes, python)
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield checks of the results' location. The survey has checked the nodes."""
+        """Yield checks of the location of the results."""
         yield from check_storage(results)
 
     @contextmanager
@@ -112,7 +111,7 @@ class TheseNodes:
                 gpu=True,
                 nodes={node.node_id: node.address for node in nodes},
             )
-            # each node has a copy of the user's files, where its workers are started
+            # workers on a node start in the node's copy of the user's files
             session = replace(session, folder=Path())
             host = Host(session, results=store.location, slots=slots, followed=True)
             with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
@@ -146,10 +145,10 @@ def run(request: JobRequest, console: Console) -> Ended:
 
 
 def drive(run: Callable[[JobRequest, Console], Ended]) -> int:
-    """Run this folder's request on this node's cluster. Emit Ended, and return the exit code."""
+    """Run the request in the current folder. Print the event Ended, and return the exit code."""
     request = read_request(Path.cwd())
     try:
-        # Ray copies a job's folder to its workers. Without a job, this process has Ray do that.
+        # Ray copies a job's folder to its workers. Without a job, the folder must be named.
         environment = {"working_dir": str(Path.cwd()), "env_vars": VARIABLES}
         ray.init(
             address="auto",
@@ -172,9 +171,7 @@ def leave(code: int) -> NoReturn:
 
 
 def results_of(request: JobRequest) -> str:
-    """Return the results' location on the head: the URL or a folder. If it is a folder, copy the
-    sender's records into it.
-    """
+    """Return the results' location on the head. If it is a folder, add the sender's records."""
     results = request.sweep.results
     if Location(results).is_url:
         return results
@@ -185,14 +182,13 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the usable nodes with the requested GPU model. Raises SpecError if there are none, or if
-    several models match."""
+    """Return the usable nodes with the requested GPU model. Raises SpecError if there are none."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)
     nodes, unfit = look_at_nodes(workload_names(suite), needs_cuda=suite.needs_cuda)
     for address, reason in unfit:
-        show(f"left out: {address}: {reason}")
+        show(f"node left out: {address}: {reason}")
     if unfit and strict:
         names = ", ".join(address for address, _ in unfit)
         raise SpecError(f"--strict: {names} cannot take part")
@@ -214,11 +210,9 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive: a slot on a lost node would never begin. If no node is
-    alive, return all nodes.
-    """
+    """Return the nodes that are alive, or all nodes if none is alive."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 
 if __name__ == "__main__":
-    leave(drive(run))  # Ray shows a job as failed by its exit code
+    leave(drive(run))  # Ray reads from the exit code whether a job failed

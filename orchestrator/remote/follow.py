@@ -1,4 +1,4 @@
-"""Follows a job to its end, or reads its output so far. Copies the job's records."""
+"""Follows a job on a cluster, and copies its records."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
@@ -31,19 +31,17 @@ from cudnn_sweep.orchestrator.terminal.display import watch
 from cudnn_sweep.orchestrator.terminal.say import say
 
 RECONNECT_S = 2.0
-LOST_S = 180.0  # without a connection: following ends then, and the sweep continues
-LAST_LINES = 500  # each is a record of about 12 KB, or the job's progress of a second
+LOST_S = 180.0  # time without a connection after which following ends
+LAST_LINES = 500  # a line with a record has about 12 KB
 
 Connect = Callable[[], AbstractContextManager[Jobs]]
 
 
 class Follower:
-    """Handles a job's events: shows progress, copies records, keeps the last event. An event may be repeated."""
+    """Handles the events of a job. It shows progress and copies records."""
 
     def __init__(self, results: str, console: Console, *, is_here: bool = False) -> None:
-        """Copy records into the folder `results`. Copy none if `results` is a URL, or if the job
-        itself writes into this folder (`is_here`).
-        """
+        """Copy no records if `is_here` is true, because the job itself writes into `results`."""
         self._console = console
         self._store = open_store(results)
         self._copies = not (is_here or Location(results).is_url)
@@ -54,7 +52,7 @@ class Follower:
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
-        """The job's last event; None until it comes, seconds before Ray ends the job."""
+        """The job's last event, or None if it has not arrived."""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -99,8 +97,10 @@ class Follower:
             self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Return the job's last event. Raises SpecError if the event reports an error. Raises
-        UnfinishedError with the text `ended_as` if there is no last event."""
+        """Return the job's last event.
+
+        Raises SpecError if the driver failed, or UnfinishedError if there is no last event.
+        """
         if self.ended is None:
             raise UnfinishedError(ended_as)
         if self.ended.reason is not None:
@@ -111,8 +111,9 @@ class Follower:
 
 
 def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
-    """Follow a job to its end, and reconnect after a break. Raises ClusterError after LOST_S
-    without a connection, UnfinishedError if the job ends early, SpecError if its driver fails.
+    """Follow a job to its end. Raises ClusterError after LOST_S without a connection.
+
+    Raises UnfinishedError if the job ends early, or SpecError if its driver fails.
     """
     follower = Follower(job.results, console)
     taken, lost_at = 0, None
@@ -128,7 +129,7 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
                             return follower.report("")
                     state, message = jobs.state(job.job_id)
                 if state in ENDED:
-                    last = message.strip().rpartition("\n")[2]  # the error, if it is a traceback
+                    last = message.strip().rpartition("\n")[2]  # the error of a traceback
                     return follower.report(f"job {job.job_id} ended as {state}: {last}")
             except ClusterError:
                 lost_at = lost_at or monotonic()
@@ -143,7 +144,7 @@ def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
 class JobStatus:
     job_id: str
     state: str
-    """State of a Ray job, such as pending or failed. For this machine: running or not running."""
+    """State of the job, for example running or failed."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]
@@ -164,7 +165,7 @@ def status_of(jobs: Jobs, job: SentJob) -> JobStatus:
 
 
 def status_here(location: str) -> JobStatus:
-    """Return this machine's status, with the sweep of the newest record in `location`."""
+    """Return the status of this machine, with the newest sweep in `location`."""
     store, holder = open_store(location), holder_of(location)
     words, sweeps = [f"By {holder}"] if holder else [], []
     if last := max(store.sweeps(), key=lambda state: state.last_ended_at, default=None):
@@ -184,12 +185,12 @@ def status_here(location: str) -> JobStatus:
 
 
 def pull_records(jobs: Jobs, sent: Iterable[SentJob]) -> int:
-    """Copy the jobs' records into the results here. Return the number of new records."""
+    """Copy the records of jobs to this machine. Return the number of new records."""
     return sum(len(fetch(jobs, job).new) for job in sent if missing_here(jobs, job))
 
 
 def fetch(jobs: Jobs, job: SentJob) -> Follower:
-    """Read a job's output so far and copy its records. Return the Follower that read the output."""
+    """Read a job's output so far, and copy its records. Return the Follower that was used."""
     follower = Follower(job.results, Console(quiet=True, force_terminal=False))
     for line in jobs.output(job.job_id).split("\n"):
         follower.take(line)
@@ -198,8 +199,7 @@ def fetch(jobs: Jobs, job: SentJob) -> Follower:
 
 
 def missing_here(jobs: Jobs, job: SentJob) -> int:
-    """Return how many records of the job the results here lack, or 0 if the results are at a URL.
-    If a launch lacks only the `ends_launch` mark, count one record for it."""
+    """Return how many records of the job have not been copied to this machine."""
     if Location(job.results).is_url:
         return 0
     store, missing = open_store(job.results), 0
@@ -212,7 +212,7 @@ def missing_here(jobs: Jobs, job: SentJob) -> int:
 
 
 def _sweeps_of(jobs: Jobs, job: SentJob) -> dict[str, SweepStatus]:
-    """Return the statuses that the job printed last, by launch_id."""
+    """Return the latest status of each launch of the job, by launch_id."""
     for is_whole in (False, True):
         output = jobs.output(job.job_id) if is_whole else jobs.last_lines(job.job_id, LAST_LINES)
         for event in map(from_line, reversed(output.split("\n"))):

@@ -1,4 +1,4 @@
-"""A job on a cluster: its request, its files, and its events, which are marked lines in its output."""
+"""The request, files and events of a job on a cluster. An event is a line in the job's output."""
 
 import shlex
 import shutil
@@ -26,15 +26,15 @@ from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import our_commit, our_version
 
 FILE = "sweep-request.json"
-# A folder beside FILE, with the sender's records of unfinished sweeps and of earlier nights.
+# Folder with the sender's records of unfinished sweeps and of earlier nights.
 RECORDS = "records"
 HEAD_FOLDER = ".cudnn-sweep"
-MARK = "\x1esweep "  # nobody prints a record separator by chance; str.splitlines ends a line at it
+MARK = "\x1esweep "  # str.splitlines ends a line at the record separator
 PACKAGE = "cudnn_sweep"
 FOLDERS = ("analysis", "cluster", "orchestrator", "workloads")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__", "*.pyc")
 
-# Environment of workers, as in cluster/local/local_ray.py; Tune must stay in the job's folder.
+# Environment variables of workers. See also cluster/local/local_ray.py.
 VARIABLES = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -44,7 +44,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightJob:
-    """What a night's request has in addition to a launch's request."""
+    """Fields of a night's request that a launch's request does not have."""
 
     options: NightOptions
     keys: NightlyKeys
@@ -61,9 +61,9 @@ class JobRequest:
 
     sweep: SweepRequest
     workers: int = 0
-    """Number of nodes for which the driver waits. The head is not counted."""
+    """Number of nodes that the driver waits for, without the head."""
     inside: bool = False
-    """Whether the command runs on the cluster. If so, the driver is its child and not a job."""
+    """Whether the command runs on a node of the cluster."""
     allow_unauthenticated: bool = False
     night: NightJob | None = None
 
@@ -112,18 +112,19 @@ class SweepStatus:
     stopped: str | None = None
 
     def __str__(self) -> str:
-        line = f"sweep {self.sweep_id}: {self.trials_recorded} of {self.trials_planned} trials recorded"
+        count = f"{self.trials_recorded} of {self.trials_planned}"
+        line = f"sweep {self.sweep_id}: {count} trials recorded"
         return line if self.stopped is None else f"{line}\nno new trial starts: {self.stopped}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed:
-    """Progress of a job. The latest event replaces the earlier ones."""
+    """Event with the progress of a job. The latest one replaces earlier ones."""
 
     progress: Progress
-    """Progress of the current run. First the plan runs, then the repeats of split blocks run."""
+    """Progress of the current run of trials."""
     sweeps: dict[str, SweepStatus]
-    """Status by launch_id. In a night, the sweep and the fresh trials are two launches."""
+    """Status of each launch, by launch_id."""
     kind: Literal["progressed"] = "progressed"
 
 
@@ -137,9 +138,9 @@ class Recorded:
 class Ended:
     exit_code: int
     reason: str | None = None
-    """Message of the error with which the driver ended. None if there was no error."""
+    """Error message of the driver, or None if it did not fail."""
     outcome: str = ""
-    """Outcome of a night, as in `night.json` of its reports."""
+    """Outcome of a night, with the content of its `night.json`."""
     kind: Literal["ended"] = "ended"
 
 
@@ -148,7 +149,7 @@ EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=EXACT)
 
 
 def to_line(event: Event) -> str:
-    # A record may hold a tuple for a list: JSON is the same, so followers get no warning.
+    # A record may have a tuple instead of a list, which does not change the JSON.
     return MARK + EVENT.dump_json(event, warnings=False).decode()
 
 
@@ -163,7 +164,7 @@ def from_line(line: str) -> Event | None:
 
 
 def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
-    """Fill `folder` with the job's files; return the job's runtime environment. Raises SpecError."""
+    """Copy the job's files into `folder`. Return Ray's runtime environment. Raises SpecError."""
     package, work = folder / PACKAGE, folder / "work"
     for name in FOLDERS:
         source = Path(import_module(f"{PACKAGE}.{name}").__path__[0])
@@ -185,7 +186,7 @@ def stage(request: JobRequest, folder: Path) -> dict[str, Any]:
 
 
 def take_own_code(request: SweepRequest, work: Path) -> None:
-    """Copy the user's files and modules that the suite or `preload` names. Raises SpecError."""
+    """Copy the user's files and modules that the request needs. Raises SpecError."""
     names = workload_names(request.suite)
     for axes in request.suite.cells:
         names += [name for name in (axes.model.loss, axes.model.inputs) if isinstance(name, str)]
@@ -196,7 +197,7 @@ def take_own_code(request: SweepRequest, work: Path) -> None:
             _take_file(place, work)
         elif Path(f"{top}.py").is_file():
             shutil.copy(f"{top}.py", work)
-        elif Path(top).is_dir():  # else the module is installed, and the nodes have it
+        elif Path(top).is_dir():  # other modules must be installed on the nodes
             shutil.copytree(top, work / top, ignore=NOT_TAKEN, dirs_exist_ok=True)
 
 
@@ -211,7 +212,7 @@ def _take_file(place: str, work: Path) -> None:
 
 
 def _take_records(request: JobRequest, target: Path) -> None:
-    """Copy the records of unfinished sweeps and of earlier nights. The head may have lost them."""
+    """Copy the records of unfinished sweeps and of earlier nights."""
     location, night = Location(request.sweep.results), request.night
     if location.is_url or not location.folder.is_dir():
         return

@@ -1,4 +1,4 @@
-"""Surveys a cluster's nodes before a sweep: each node with a GPU reports on itself."""
+"""Surveys the nodes of a cluster before a sweep."""
 
 import shutil
 from collections import Counter
@@ -17,11 +17,11 @@ from cudnn_sweep.orchestrator.process.client import ForkServer, survey, survey_o
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-NODES_S = 600.0  # a cloud's machine takes minutes
+NODES_S = 600.0  # a cloud machine takes minutes to start
 ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
 LEAST_FREE_BYTES = 2**30
-OLD_S = 7 * 86_400.0  # no sweep goes on after a week
-MOST_SKEW_S = 5.0  # times in records are each node's own
+OLD_S = 7 * 86_400.0  # a sweep ends within a week
+MOST_SKEW_S = 5.0  # allowed error of a node's clock
 NO_CUDA = "no CUDA, which the suite needs"
 
 
@@ -46,7 +46,7 @@ class Node:
 
 
 def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
-    """Wait until `workers` nodes besides the head are up, but no longer than NODES_S."""
+    """Wait until the head and `workers` other nodes are up, for at most NODES_S seconds."""
     ends = monotonic() + NODES_S
     shown = None
     while (up := sum(node["Alive"] for node in ray.nodes())) <= workers:
@@ -61,11 +61,11 @@ def wait_for_nodes(workers: int, say: Callable[[str], None]) -> None:
 
 
 Unfit: TypeAlias = list[tuple[str, str]]
-"""Address of each node that cannot take part, with the reason."""
+"""Address of each node that cannot be used, and the reason."""
 
 
 def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node], Unfit]:
-    """Survey GPU nodes; return fit and unfit nodes. Raises NeedsGpuError if no node has a GPU."""
+    """Return the usable and unusable nodes. Raises NeedsGpuError if no node has a GPU."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
     if not alive:
         raise NeedsGpuError(
@@ -83,7 +83,7 @@ def look_at_nodes(workloads: list[str], *, needs_cuda: bool) -> tuple[list[Node]
             try:
                 report: NodeReport = ray.get(answer)
                 reasons = "; ".join(_complaints(report, came_s[answer], needs_cuda))
-            except Exception as error:  # noqa: BLE001  # whatever is wrong there
+            except Exception as error:  # noqa: BLE001  # any error on the node
                 reasons = _in_words(error)
         if reasons:
             unfit.append((address, reasons))
@@ -101,7 +101,7 @@ def _ask(node_id: str, question: Callable[..., object], *arguments: object) -> A
 
 
 def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
-    """Yield each answer that comes within ANSWER_S, with the time at which it came."""
+    """Yield each answer that arrives within ANSWER_S, with its time of arrival."""
     ends_s = time() + ANSWER_S
     while answers:
         came, answers = ray.wait(answers, timeout=max(0.0, ends_s - time()))
@@ -111,8 +111,7 @@ def _as_they_come(answers: list[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _report(workloads: list[str]) -> NodeReport:
-    """Remove old caches, and survey this node in a child process. This process itself must not
-    import torch, because Ray keeps the process."""
+    """Remove old caches, and survey this node in a child process."""
     folder = our_temporary_folder()
     remove_old_caches(folder / "scratch")
     with ForkServer(survey_only=True, folder=Path.cwd()) as server:
@@ -121,7 +120,7 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove compute caches of old sweeps. A sweep removes only those on its driver's node."""
+    """Remove the compute caches of old sweeps."""
     for caches in folder.glob("*/compute-cache"):
         if time() - caches.stat().st_mtime > OLD_S:
             shutil.rmtree(caches.parent, ignore_errors=True)
@@ -144,21 +143,21 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
 
 
 def look_at_last_good(nodes: Sequence[Node], python: Path) -> Environment:
-    """Return `python`'s environment. Raises SpecError if a node fails or differs in software."""
+    """Return the environment of `python`. Raises SpecError if it differs between nodes."""
     answers = [_ask(node.node_id, survey_of, python, []) for node in nodes]
     environments: list[Environment] = []
     for node, answer in zip(nodes, answers, strict=True):
         try:
             environments.append(ray.get(answer, timeout=ANSWER_S).environment)
-        except Exception as error:  # whatever is wrong there
+        except Exception as error:  # any error on the node
             raise SpecError(f"last_good: {python} on {node.address}: {_in_words(error)}") from error
     if len({environment.software_hash for environment in environments}) > 1:
-        raise SpecError(f"last_good: {python} is not the same software on all nodes")
+        raise SpecError(f"last_good: the software of {python} differs between nodes")
     return environments[0]
 
 
 def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
-    """For each GPU model, keep the largest group of equal nodes. Return other nodes as unfit."""
+    """Keep the largest group of equal nodes of each GPU model. Return other nodes as unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
     reason = "its hardware or software differs from that of the largest group with its GPU model"

@@ -1,4 +1,4 @@
-"""Writes a script of at most 40 lines that times a reported case, or a trial, with torch alone."""
+"""Writes a short script that times a reported case or a trial with torch alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -21,20 +21,20 @@ MOST_LINES = 40
 FLAGS = ("enabled", "benchmark", "benchmark_limit", "deterministic")
 WIDTH = 160
 GRADIENTS = {"backward_data": "[True, False, False]", "backward_filter": "[False, True, False]"}
-KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes of a cell
+KNOWN = {"problem", *(field.name for field in fields(CaseSide))}  # axes that a script can have
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reproduced:
     title: str
     address: str | None
-    """Address of the report. None for a trial."""
+    """URL of the report, or None for a trial."""
     sides: Mapping[str, CaseSide]
-    """Convolutions that the script times. The key is the text of a convolution's settings."""
+    """Convolutions that the script times, by their settings as text."""
 
 
 def of_case(case: FieldCase) -> Reproduced:
-    """Raises SpecError if torch alone cannot reproduce the case."""
+    """Prepare a reported case. Raises SpecError if torch alone cannot reproduce it."""
     if not case.is_tested:
         raise SpecError(f"case {case.id} cannot be reproduced here: {case.not_here}")
     sides = case.sides()
@@ -47,21 +47,21 @@ def of_case(case: FieldCase) -> Reproduced:
 
 
 def stored_trial(trial_id: str, database: Database) -> Reproduced:
-    """Raises SpecError if the trial is unknown, or if torch alone cannot reproduce it."""
+    """Read a trial. Raises SpecError if it is unknown, or if torch alone cannot reproduce it."""
     select = f"select * from records where trial_id = {literal(trial_id)} limit 1"
     rows = database.query(select).to_pylist()
     if rows:
         return of_trial(rows[0])
-    raise SpecError(f"found {trial_id!r}: neither a reported case nor a trial of these results")
+    raise SpecError(f"found {trial_id!r}: neither a reported case nor a trial in these results")
 
 
 def of_trial(row: Mapping[str, Any]) -> Reproduced:
     trial = f"trial {row['trial_id']}"
     if row["out_channels"] is None:
-        raise SpecError(f"{trial} timed {row['workload']}; only convolutions have a script")
+        raise SpecError(f"{trial} timed {row['workload']}; a script can time only convolutions")
     for name, axis in schema.axes().items():
         if name not in KNOWN and row[name] not in (None, axis.usual):
-            raise SpecError(f"{trial} has {name} {row[name]}, which a script cannot have")
+            raise SpecError(f"{trial} has {name} {row[name]}, which a script cannot reproduce")
     columns = {field.name: row.get(field.name) for field in fields(ConvProblem)}
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
@@ -90,9 +90,9 @@ def of_trial(row: Mapping[str, Any]) -> Reproduced:
 def _checked(name: str, sides: dict[str, CaseSide]) -> dict[str, CaseSide]:
     for side in sides.values():
         if side.problem is None:
-            raise SpecError(f"{name} is about {side.workload}: torch alone has no such network")
+            raise SpecError(f"{name} times {side.workload}, a network that torch does not include")
         if side.layout == WEIGHTS:
-            raise SpecError(f"{name} has layout {WEIGHTS}: a script lays out all tensors alike")
+            raise SpecError(f"{name} has layout {WEIGHTS}: a script has one layout")
         if side.config.execution:
             raise SpecError(f"{name} has execution {side.config.execution}: a script runs eagerly")
         if side.regime != "fixed":

@@ -1,6 +1,4 @@
-"""Runs a sweep: surveys a place, makes a plan, chooses the sweep, and runs its missing trials. A
-place is the GPUs of this machine, nodes of a cluster, or a fake that makes numbers up.
-"""
+"""Plans a sweep for this machine or a cluster, and runs the sweep's missing trials."""
 
 import math
 import shutil
@@ -46,19 +44,19 @@ from cudnn_sweep.workloads.cells.suite import BY_DEFAULT, FIXED_BLOCKS, SuiteSpe
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-END_S = 3.0  # to write held records, end Ray and query the summary
+END_S = 3.0  # time to write records, end Ray and make the summary
 RunSession: TypeAlias = Callable[[Session, float | None], Progress]
-"""Runs a session's trials. After the given seconds no block starts. None means no limit."""
+"""Function that runs a session's trials, with a time limit in seconds or None."""
 
 
 class Place(Protocol):
-    """Where a sweep's trials run."""
+    """This machine or a cluster, on which the trials of a sweep run."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the place. Import no workload if a GPU is needed but missing. Raises SpecError."""
+        """Collect facts about the place. Raises SpecError if the suite cannot run there."""
 
     def call(self, trials: Sequence[TrialRequest], machine: Survey, console: Console) -> None:
-        """Call each trial's model once, after `look`. Raises SpecError or ModelError on a fault."""
+        """Call each trial's model once. Raises SpecError or ModelError if this fails."""
 
     def announce(self, session: Session, reason: str, console: Console) -> None:
         """Print which session runs next, and why."""
@@ -66,13 +64,13 @@ class Place(Protocol):
     def opened(
         self, store: Store, machine: Survey, console: Console
     ) -> AbstractContextManager[RunSession]:
-        """Lock the place, and yield a function that runs a session. Raises SweepBusyError."""
+        """Yield a function that runs a session. Raises SweepBusyError if the place is in use."""
 
     def last_good(self, python: Path) -> Environment:
         """Return the environment of the interpreter `python`. Raises ServerError or SpecError."""
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield the quick checks of `sweep doctor`, run before a night."""
+        """Yield the checks that are made before a night."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +91,7 @@ class Ran(Summary):
 
 
 def plan_sweep(request: SweepRequest, place: Place) -> Planned:
-    """Survey a place and plan a sweep for it. Raises SpecError for a suite that is wrong or unfit for the place."""
+    """Survey a place and plan a sweep. Raises SpecError if the suite cannot run there."""
     preload = modules_to_preload(request.suite, request.preload)
     return planned_on(place.look(request.suite), request, preload)
 
@@ -127,12 +125,12 @@ def run_sweep(
     console: Console,
     if_cut: Callable[[Ran], object] = lambda ran: None,
 ) -> Ran:
-    """Start or resume a sweep: run its missing trials. Call `if_cut` if the run is interrupted."""
+    """Run the missing trials of a sweep. Call `if_cut` if the run is interrupted."""
     request, machine = planned.request, planned.machine
     store = open_results(request.results, console)
 
     with sweep_lock(store.location, choose_sweep(store, planned).lock_name):
-        # 1. Choose the sweep under its lock: another launch may just have ended.
+        # 1. Choose the sweep again, because another launch may have ended before the lock.
         session = choose_sweep(store, planned)
         sweep = OpenSweep(
             session=session, store=store, whole=planned.whole, place=place, console=console
@@ -140,7 +138,7 @@ def run_sweep(
 
         kept = {session.sweep_id, *store.sweep_ids()}
         for left in session.scratch.parent.glob(f"*{session.scratch.suffix}"):
-            if left.stem.partition("-shard-")[0] not in kept:  # of a launch killed under this lock
+            if left.stem.partition("-shard-")[0] not in kept:  # left by a launch that was killed
                 shutil.rmtree(left, ignore_errors=True)
 
         # 2. Call each model once, and announce the session.
@@ -149,14 +147,14 @@ def run_sweep(
         place.announce(session, session.reason, console)
         sweep = replace(sweep, session=_limited(session, request, len(machine.gpus), console))
 
-        # 3. Run the missing trials, and split blocks once more.
+        # 3. Run the missing trials, and repeat split blocks.
         progress = Progress()
         if sweep.lacks_anything() or sweep.repeats().trials:
             try:
                 with place.opened(store, machine, console) as run, _results_needed():
                     progress = sweep.run_rounds(run, _seconds(request))
             except (KeyboardInterrupt, UnfinishedError) as error:
-                with suppress(AnalysisError):  # results that cannot be read now change no exit code
+                with suppress(AnalysisError):  # unreadable results do not change the exit code
                     cut = Ran(store=store, session=session, progress=progress)
                     is_lost = isinstance(error, UnfinishedError)
                     if is_lost and not sweep.repeats().trials and cut.is_complete:
@@ -174,7 +172,7 @@ def run_sweep(
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSweep:
-    """A sweep whose lock this launch holds."""
+    """A sweep that this launch has locked."""
 
     session: Session
     store: Store
@@ -183,7 +181,7 @@ class OpenSweep:
     console: Console
 
     def lacks_anything(self) -> bool:
-        """Return whether a trial is left to run. A decided cell runs only its retries."""
+        """Return whether there are trials left to run."""
         session = self.session
         decided = stopped_cells(self.store, session) if session.resumed else set()
         return any(
@@ -202,7 +200,7 @@ class OpenSweep:
                 break
             part = replace(self.session, plan=plan)
             if repeated := {trial.repeats_block for trial in plan.trials} - {None}:
-                reason = f"complete repeats of blocks that were split: {len(repeated)}"
+                reason = f"whole repeats of split blocks: {len(repeated)}"
                 self.place.announce(part, reason, self.console)
             for alike in part.by_ranks():
                 left_s = ends - monotonic()
@@ -216,10 +214,7 @@ class OpenSweep:
     def repeats(self) -> Plan:
         """Return a plan that repeats the blocks that were split over GPUs or launches.
 
-        A repeat has ids of its own, so only trials of the same repeat are compared. The ids follow
-        from the plan and the number of earlier repeats, so a resumed sweep plans no repeat twice. A
-        block is left out if the launch has only some of the block's trials (--only). A sweep that
-        runs until decided repeats nothing, because further blocks replace the split ones.
+        Only trials of the same repeat are compared. Sweeps that run until decided repeat no blocks.
         """
         own = self.session.own
         if self.whole.looks:
@@ -233,7 +228,7 @@ class OpenSweep:
         return replace(own, trials=tuple(repeats))
 
     def ended(self, progress: Progress) -> Ran:
-        """Return how the sweep ended. If it is complete, remove its scratch folder."""
+        """Return how the sweep ended. Remove its scratch folder if it is complete."""
         ran = Ran(store=self.store, session=self.session, progress=progress)
         if ran.is_complete:
             shutil.rmtree(self.session.scratch, ignore_errors=True)
@@ -251,9 +246,7 @@ def _results_needed() -> Iterator[None]:
 
 
 def _limited(session: Session, request: SweepRequest, gpus: int, console: Console) -> Session:
-    """Return the session. Set `cell_by_cell` if the time left is too short for all cells' first
-    looks. Print for how many cells the time suffices.
-    """
+    """Return the session, set to run cell by cell if the time is too short for all cells."""
     left_s, first = _seconds(request), session.plan.first_look()
     cells = len(first.cell_ids())
     if request.launched_at is None or left_s is None or not cells:
@@ -266,7 +259,7 @@ def _limited(session: Session, request: SweepRequest, gpus: int, console: Consol
 
 
 def _seconds(request: SweepRequest) -> float | None:
-    """Return the budget in seconds, minus END_S and the time spent. None means no limit."""
+    """Return the remaining seconds of the budget, or None if there is no limit."""
     if request.budget_minutes is None:
         return None
     spent_s = END_S + monotonic() - request.launched_at if request.launched_at else 0.0
@@ -315,7 +308,7 @@ def open_results(location: str, console: Console) -> Store:
 
 
 def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
-    """Print why no further trial started, and which folders keep unstored records."""
+    """Print why the sweep stopped, and which folders contain records that were not stored."""
     if not progress.stopped:
         return
     say(console, f"\nStopped: {progress.stopped}", "bold red")
@@ -331,13 +324,11 @@ def tell_stopped(store: Store, progress: Progress, console: Console) -> None:
 
 
 def _repeat(whole: Plan, trials: list[Trial], number: int) -> list[Trial]:
-    """Return the trials of a block's repeat. `number` counts the block's repeats from 1. The
-    trials' numbers are above those of the plan and of earlier repeats.
-    """
+    """Return new trials that repeat a block. `number` counts the block's repeats from 1."""
     last = whole.trials[-1]
     replicates = 1 + max(trial.replicate for trial in whole.trials)
     replicate = trials[0].replicate + number * replicates
-    # if the block began a new compute cache, that is filled by now: the repeat begins another one
+    # a repeat begins a new compute cache if the block began one
     new_cache = trials[0].cache_generation == trials[0].replicate
     return [
         replace(

@@ -1,4 +1,4 @@
-"""Runs sweeps on this machine. A local Ray has one slot for each GPU, or one slot for the CPU."""
+"""Runs sweeps on the GPUs of this machine, or on its CPU."""
 
 import math
 import os
@@ -43,31 +43,32 @@ from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.hardware.listed_gpus import listed_gpus, may_be_seen
 from cudnn_sweep.workloads.survey import Survey
 
-# Modules that a launch needs after the survey: imported (2 s) while its process imports torch.
+# Modules that a launch needs after the survey. They are imported during the survey to save 2 s.
 NEEDED_NEXT = ("duckdb", "pyarrow.parquet", "cudnn_sweep.orchestrator.slots.tune_host")
-PATIENCE_S = 3.0  # until a launch prints what it waits for
-LOOK_S = 10.0  # between checks of whether the device is free
+PATIENCE_S = 3.0  # seconds until a launch prints what it waits for
+LOOK_S = 10.0  # seconds between checks of whether the device is free
 
 
 class ThisMachine:
     def __init__(self, wait_s: float = 0.0, *, plans_only: bool = False) -> None:
-        """Wait at most `wait_s` until sweeps and other processes leave the GPUs. If `wait_s` is
-        infinite, wait only for sweeps. With `plans_only`, a needed GPU may be missing.
+        """`wait_s` is the longest time to wait for free GPUs, in seconds.
+
+        With `plans_only`, a suite that needs a GPU can be planned without one.
         """
         self._wait_s = wait_s
         self._plans_only = plans_only
         self._server: ForkServer | None = None
-        """Fork server that made the last survey. None once `call` has used the server."""
+        """Fork server of the last survey, or None if it is no longer needed."""
         self._next: Session | None = None
-        """Session that was announced last. The next call of `opened` uses it."""
+        """Session that was announced last."""
         self._living = ExitStack()
         finalize(self, self._living.close)
 
     @classmethod
     def free(cls, console: Console, *, waits: bool, needs_gpu: bool = False) -> Self:
-        """Return this machine once a device is free of sweeps. Does not import torch.
+        """Return this machine once a device is free. Does not import torch.
 
-        If sweeps hold all devices and `waits` is false, raise SweepBusyError, which names a sweep.
+        Raises SweepBusyError if sweeps use all devices and `waits` is false.
         """
         place = cls(wait_s=math.inf if waits else 0.0)
         held = partial(_held_devices, needs_gpu=needs_gpu)
@@ -76,24 +77,23 @@ class ThisMachine:
         return place
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
-        """Survey the machine in a child process. The caller imports no workload and uses no GPU."""
+        """Survey the machine in a child process. Raises NeedsGpuError if a needed GPU is absent."""
         refuses = suite.needs_cuda and not self._plans_only
         machine = self._survey(suite, needs_cuda=needs_cuda or refuses)
         if refuses and machine.environment.device != "cuda":
-            raise NeedsGpuError(
-                f"the suite needs CUDA (needs_cuda: true); {machine.no_cuda or 'torch finds none here'}"
-            )
+            why = machine.no_cuda or "torch finds none here"
+            raise NeedsGpuError(f"the suite needs CUDA (needs_cuda: true); {why}")
         chosen = gpus_asked(suite.gpus, machine)
         if chosen.gpus[:1] == machine.gpus[:1]:
             return chosen
-        # the default GPU is another model: survey the requested one
+        # survey again, because the requested GPU is not the default one
         return self._survey(suite, chosen.gpu_uuids)
 
     def _survey(
         self, suite: SuiteSpec, gpu_uuids: Sequence[str] = (), *, needs_cuda: bool = False
     ) -> Survey:
         with ThreadPoolExecutor(1) as beside:
-            # a module that cannot be imported raises again where it is used
+            # errors appear again where the module is used
             beside.submit(lambda: [import_module(name) for name in NEEDED_NEXT])
             self._living.close()
             server = ForkServer(survey_only=True, gpu_uuids=gpu_uuids)
@@ -167,8 +167,9 @@ class ThisMachine:
     def _early_server(
         self, machine: Survey, found: list[Early], variables: Mapping[str, str]
     ) -> Iterator[None]:
-        """Start the server of the session's only slot while Ray starts, as both take seconds. Add
-        its address to `found`. With several slots, or servers of other software, start none.
+        """Start the fork server of the only slot while Ray starts, and add its address to `found`.
+
+        Do nothing if the session has several slots or needs other software.
         """
         from cudnn_sweep.orchestrator.slots.slot import OWN, server_of
 
@@ -177,14 +178,14 @@ class ThisMachine:
         with ExitStack() as begun:
             if session and not several and {*map(server_of, session.plan.trials)} == {OWN}:
                 given = (session.folder, session.preload, machine.gpu_uuids, variables)
-                with suppress(OSError):  # the slot starts its server, or reports why it cannot
+                with suppress(OSError):  # the slot then starts its own server
                     found.append(begun.enter_context(early_server(*given)))
             yield
 
 
 @contextmanager
 def _warning_of_a_wait(own: str) -> Iterator[None]:
-    """Warn after PATIENCE_S that the user's code is still being imported: it may hang."""
+    """Print a warning if the user's code is not imported within PATIENCE_S seconds."""
     text = f"Still importing {own}, for {SURVEY_TIMEOUT_S:g} s at most."
     timer = Timer(PATIENCE_S, warn, (console_here(stderr=True), text))
     if own:
@@ -198,7 +199,7 @@ def _warning_of_a_wait(own: str) -> Iterator[None]:
 def _waited(
     busy: Callable[[], str | None], began: float, wait_s: float, console: Console
 ) -> str | None:
-    """Wait while `busy` gives a reason. Print new reasons. Return the last reason if time is up."""
+    """Wait until `busy` returns None. Return the last reason if the time is up."""
     limit = f"{wait_s / 60:g} minutes at most" if wait_s < math.inf else "Ctrl-C ends it"
     shown = ""
     while (reason := busy()) and time.monotonic() < began + wait_s:
@@ -210,9 +211,7 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return None if a visible GPU is free of sweeps, else a text that names a sweep. If no GPU is
-    visible, check the CPU. In that case, return None if a GPU is needed or the machine has ROCm.
-    """
+    """Return a message if sweeps use all visible GPUs, or the CPU if there are none."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
     if not gpus and (needs_gpu or has_rocm):
@@ -223,11 +222,9 @@ def _held_devices(*, needs_gpu: bool) -> str | None:
 
 @contextmanager
 def free_devices(uuids: Sequence[str], wait_s: float, console: Console) -> Iterator[None]:
-    """Lock the GPUs, or the CPU if there is no GPU, while the `with` block runs. Raises
-    SweepBusyError if a sweep still holds a device after `wait_s`.
+    """Lock the GPUs, or the CPU if there is no GPU, while the `with` block runs.
 
-    If `wait_s` is finite, also wait until no other process works on the GPUs. If such
-    processes remain after `wait_s`, the `with` block runs nevertheless, and its trials are marked.
+    Raises SweepBusyError if another sweep still uses a device after `wait_s` seconds.
     """
     began = time.monotonic()
     with ExitStack() as held:

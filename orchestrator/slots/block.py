@@ -1,4 +1,4 @@
-"""A block on a slot: its processes live side by side and take turns, or run one after another."""
+"""Runs the trials of a block on a slot, in turns or one after another."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +20,16 @@ from cudnn_sweep.workloads.measuring.turns import Said, Stage, Turn
 if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.slots.slot import ForkedSlot
 
-PLAIN = "plain"  # the usual state; in some others a process must run alone
+PLAIN = "plain"  # name of the usual state
 NO_OTHER = "no other of its block"
 MEMORY = "memory"
 LOST = "lost before"
-LOSSES = 2  # of a trial with its worker; then the trial runs alone, to show if it is the cause
-ONE_CPU = 1.5  # busy CPUs of a loop: up to this number, its threads may share one CPU
-CROWDED = 0.5  # of the device's memory: if less is free, another process may drop plans or fail
+LOSSES = 2  # a trial runs alone after it was lost this many times
+ONE_CPU = 1.5  # a loop that uses at most this many CPUs may run on one CPU
+CROWDED = 0.5  # share of the device's memory that must be free for other processes
 
 BeginTrial = Callable[[Trial], int | None]
-"""Begins a trial's attempt and returns its number. Returns None if no new trial may start."""
+"""Function that returns the number of a trial's new attempt, or None if no trial may start."""
 
 
 class Member(Protocol):
@@ -40,12 +40,12 @@ class Member(Protocol):
 
 
 class Rounds:
-    """Runs rounds. In a round each living member takes one turn, in random order."""
+    """Times members in rounds. In each round, every member takes one turn, in random order."""
 
     def __init__(
         self, members: Sequence[Member], spec: MeasureSpec, *, seed: int, cpus: tuple[int, ...] = ()
     ) -> None:
-        """Members take their turns on the CPUs `cpus`, or on any CPU if `cpus` is empty."""
+        """Turns run on the CPUs in `cpus`, or on any CPU if `cpus` is empty."""
         self._living = list(members)
         self._spec = spec
         self._order = random.Random(seed)
@@ -53,7 +53,7 @@ class Rounds:
 
     def run(self) -> None:
         spec = self._spec
-        # One warm-up serves all: the time that the others save is added to the timed budget.
+        # The members share one warm-up. The time that this saves is added to the timed budget.
         spared_s = (len(self._living) - 1) * spec.warmup_s
         self._warm_up("warm_up", self._living)
         stopped = self._time("wall", self._living, spec.steady_budget_s, spared_s)
@@ -77,8 +77,9 @@ class Rounds:
     def _time(
         self, stage: Stage, members: list[Member], budget_s: float, spared_s: float = 0.0
     ) -> str | None:
-        """Measure rounds until the times are precise enough or the budget is spent. Return
-        "precision" or "budget". Return None if all members ended.
+        """Measure rounds until the times are precise enough or the budget is spent.
+
+        Return "precision" or "budget", or None if all members ended.
         """
         times: dict[Member, list[float]] = {member: [] for member in members}
         began, number = monotonic(), 0
@@ -117,7 +118,7 @@ class Running:
     trial: Trial
     attempt: int
     server: ForkServer
-    number: int  # of the process on its server
+    number: int  # identifies the process on its server
     follows: bool
     """Whether the slot's previous trial ran on the same server and has ended."""
     new_cache: bool
@@ -125,14 +126,14 @@ class Running:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     pid: int = 0
     overlapped_s: float = 0.0
-    """Seconds during which this process and another of the block both paid one-time costs."""
+    """Seconds in which this process and another one of its block both paid one-time costs."""
     busy_cpus: float = 0.0
     cpus: tuple[int, ...] = ()
-    """CPUs on which the process took its turns. If empty, it might use any CPU of its slot."""
+    """CPUs on which the process took its turns. If empty, it could use any CPU of its slot."""
     outcome: Outcome | None = None
 
     def listen(self) -> Said | None:
-        """Wait for the process's report, and return it. Return None if the process has ended."""
+        """Wait for the process's report and return it. Return None if the process has ended."""
         heard = self.server.hear(self.number)
         if isinstance(heard, Outcome):
             self.outcome = heard
@@ -158,12 +159,10 @@ class Block:
         self._attempts: dict[str, int] = {}
         self._newest: Running | None = None
         self._alone: str | None = None
-        """Why the remaining trials run alone; None: they take turns."""
+        """Reason why the remaining trials run alone, or None if they take turns."""
 
     def measure(self) -> Iterator[RunRecord]:
-        """Yield each trial's record. If a trial's server dies, raise ServerError in the trial's
-        first LOSSES attempts. In a later attempt, yield a record with a crash.
-        """
+        """Yield each trial's record. Raises ServerError if a server dies in an early attempt."""
         try:
             yield from self._measure()
         except ServerError as error:
@@ -186,9 +185,9 @@ class Block:
             yield self._slot.record(running, alone_reason=self._alone)
 
     def _start(self, *, takes_turns: bool, beside: bool = False) -> Running | None:
-        """Begin the next trial's process and return it. Return None if no new trial may start."""
+        """Start the next trial's process. Return None if no new trial may start."""
         trial = self._todo.pop(0)
-        # measuring a trial again is no new attempt
+        # measuring a trial again is not a new attempt
         attempt = self._attempts.get(trial.trial_id) or self._begin_trial(trial)
         if attempt is None:
             self._todo.clear()
@@ -198,21 +197,21 @@ class Block:
         return self._newest
 
     def _side_by_side(self) -> Iterator[RunRecord]:
-        # 1. Each process pays its one-time costs and meets its shapes.
+        # 1. Each process pays its one-time costs and makes its first calls.
         members: list[Running] = []
         while self._alone is None and (ready := self._get_ready(beside=bool(members))):
             while ready and self._alone is None:
                 yield from self._meet(ready.pop(0), members, ready)
-        # 2. Time the members in turns; one by one if there is only one, or one must run alone.
+        # 2. Time the members in turns, unless there is only one or a trial must run alone.
         if self._alone is None and len(members) > 1:
             yield from self._in_turns(members)
-            self._alone = MEMORY  # why trials that are measured again run alone
+            self._alone = MEMORY  # reason if trials are measured again
         elif members:
             self._alone = self._alone or NO_OTHER
             yield from self._finish(members, "alone")
 
     def _get_ready(self, *, beside: bool) -> list[Running]:
-        """Start the next processes and wait until each has paid its one-time costs or ended."""
+        """Start the next processes, and wait until they have paid their one-time costs or ended."""
         ready: list[Running] = []
         together = self._slot.measuring.start_together
         while self._todo and (not ready or (together and _may_start_beside(ready[-1]))):
@@ -230,9 +229,7 @@ class Block:
     def _meet(
         self, running: Running, members: list[Running], ready: list[Running]
     ) -> Iterator[RunRecord]:
-        """Let a process make its first calls and join `members`. If it must run alone, end the
-        processes in `ready`, and put their trials back.
-        """
+        """Let a process make its first calls, and add it to `members` if it succeeds."""
         report = None if running.outcome else running.take(Turn(stage="meet"))
         if report is not None:
             members.append(running)
@@ -248,7 +245,7 @@ class Block:
 
     def _in_turns(self, members: list[Running]) -> Iterator[RunRecord]:
         first = members[0].trial
-        has_one_rank = first.cell.rank_count == 1  # several would share the turn's CPUs
+        has_one_rank = first.cell.rank_count == 1  # several ranks would share the CPUs
         confined = has_one_rank and all(member.busy_cpus <= ONE_CPU for member in members)
         cpus = self._slot.turn_cpus() if confined else ()
         for member in members:
@@ -264,7 +261,7 @@ class Block:
         yield from self._finish(living, "rest")
 
     def _finish(self, members: list[Running], stage: Stage) -> Iterator[RunRecord]:
-        """Let the members finish one after another. Then run their logging processes, if any."""
+        """Let the members finish one after another, and yield their records."""
         alone = self._alone
         record = partial(self._slot.record, in_turns=alone is None, alone_reason=alone)
         waits = any(self._slot.logs(member.trial) for member in members)
@@ -283,7 +280,7 @@ class Block:
             yield from records
 
     def _again(self, members: list[Running]) -> None:
-        """End the processes, and put their trials back. These trials are then measured alone."""
+        """End the processes, so that their trials are measured again alone."""
         for member in members:
             if not member.outcome:
                 member.server.end(member.number)
@@ -318,7 +315,7 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether a process ran out of memory, which other processes may have held."""
+    """Return whether a process ran out of memory."""
     outcome = running.outcome
     if outcome is None:
         return False
@@ -328,9 +325,7 @@ def _lacked_memory(running: Running) -> bool:
 
 
 def _dropped(records: Sequence[RunRecord]) -> bool:
-    """Return whether a search may have dropped a cuDNN plan because other processes held memory.
-    The sign is a logged workspace that fits into one process's free memory, but not another's.
-    """
+    """Return whether a search may have dropped a cuDNN plan because other processes used memory."""
     free = [record.cold_free_bytes for record in records if record.cold_free_bytes is not None]
     wanted = [record.logged_largest_workspace_bytes or 0 for record in records]
     return bool(free) and any(min(free) < workspace <= max(free) for workspace in wanted)

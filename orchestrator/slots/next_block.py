@@ -1,4 +1,4 @@
-"""Chooses the next block: in the plan's order, or from the cell that may be decided soonest."""
+"""Chooses the block that runs next."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from cudnn_sweep.orchestrator.planning.decided import Standing, name_of
 from cudnn_sweep.orchestrator.planning.plan import Trial
 from cudnn_sweep.orchestrator.planning.session import Session
 
-NO_LOOK = (sys.maxsize,)  # all blocks come before this look
+NO_LOOK = (sys.maxsize,)  # for a plan that has no interim analysis
 TRIES = 5  # reading results that are being written may fail
 AGAIN_S = 1.0
 
@@ -19,34 +19,32 @@ AGAIN_S = 1.0
 @dataclass(kw_only=True, slots=True)
 class _Cell:
     released: int
-    """Number of blocks of the cell that may run: all blocks up to its next look."""
+    """Number of blocks of the cell that may run before its next interim analysis."""
     waiting: deque[Trial] = field(default_factory=deque)
-    """Blocks that may not run yet, in the plan's order. Each is stored as its first trial."""
+    """First trials of the blocks that may not run yet, in the plan's order."""
     out: frozenset[str] = frozenset()
     """Names of the configs that lost the race."""
 
 
 class BlockQueue:
-    """Hands out a plan's blocks. In a plan with looks, open cells get blocks up to their next look.
+    """Hands out a plan's blocks. Undecided cells get blocks up to their next interim analysis.
 
-    Records are read only when no block is left to hand out. Therefore, cells are judged together,
-    and the order of blocks depends on the plan and the records alone. Open cells with fewer looks
-    get blocks first. So in a resumed sweep they catch up, and all open cells are judged together.
-    A block for a warm cache waits until another block has filled the cache.
+    Records are read only when no block is left to hand out. Cells with fewer interim analyses get
+    blocks first. A block that needs a warm compute cache waits until another block has filled it.
     """
 
     def __init__(
         self, session: Session, ask: Callable[[], Mapping[str, Standing]], *, gpu: bool = False
     ) -> None:
-        """`ask` returns each cell's standing. `gpu` says whether trials use compute caches."""
+        """`ask` returns the state of each cell's verdict. `gpu` is true if trials run on a GPU."""
         plan = session.plan.cell_by_cell() if session.cell_by_cell else session.plan
         self._looks = plan.looks or NO_LOOK
         self._ask = ask
         self._retries = session.retries.keys()
         self._owed = session.job.blocks_owed if session.job else 0
-        """Number of blocks, counted from the start of each cell, that run even if time is up."""
+        """Number of blocks of each cell that run even if the time is up."""
         self._cells: dict[str, _Cell] = {}
-        # First trial of each block, by block number: blocks that may run next, and running blocks.
+        # First trials of the blocks that may run next and of running blocks, by block number.
         self._ready: OrderedDict[int, Trial] = OrderedDict()
         self._running: dict[int, Trial] = {}
         self._filling: dict[tuple[str, int], int] = {}
@@ -66,7 +64,7 @@ class BlockQueue:
             self._release(self._cells[cell_id])
 
     def take(self) -> int | None:
-        """Return the block to run now. Return None if no block is left or all must wait."""
+        """Return the next block, or None if no block can run now."""
         if not self._ready:
             self._look()
         block = next((block for block in self._ready if not self._waits(block)), None)
@@ -75,7 +73,7 @@ class BlockQueue:
         return block
 
     def raced_out(self, block: int) -> list[str]:
-        """Return the ids of the block's trials that do not run, as their configs lost a race."""
+        """Return the ids of the block's trials that do not run because a config lost a race."""
         trials = self._trials[block]
         cell = self._cells.get(trials[0].cell.cell_id)
         out = cell.out if cell else frozenset()
@@ -86,7 +84,7 @@ class BlockQueue:
         ]
 
     def side_by_side(self) -> int:
-        """Return how many blocks may run at once now."""
+        """Return how many blocks can run at the same time now."""
         return sum(not self._waits(block) for block in self._ready)
 
     def _waits(self, block: int) -> bool:
@@ -104,7 +102,7 @@ class BlockQueue:
         return not self._ready and not self._running
 
     def time_is_up(self) -> None:
-        """Drop waiting blocks, except the first `_owed` of each cell, which advice needs."""
+        """Drop the blocks that have not started, except the first `_owed` blocks of each cell."""
         for block, first in list(self._ready.items()):
             if first.replicate >= self._owed:
                 del self._ready[block]
@@ -115,10 +113,7 @@ class BlockQueue:
         self._cells.clear()
 
     def _look(self) -> None:
-        """Drop decided cells, and release more blocks of the undecided cells with the fewest looks.
-
-        A cell with a running block waits for the next call.
-        """
+        """Drop decided cells, and release more blocks of the undecided cells."""
         busy = {first.cell.cell_id for first in self._running.values()}
         due = {cell_id: cell for cell_id, cell in self._cells.items() if cell_id not in busy}
         if not due or self._looks == NO_LOOK:
@@ -127,7 +122,7 @@ class BlockQueue:
         seconds: dict[str, float] = {}
         for cell_id, cell in due.items():
             standing = standings.get(cell_id)
-            # fewer records than blocks: a trial was lost, and the next launch runs it
+            # if records are missing, a trial was lost, and the next launch runs it
             if standing and standing.is_open and standing.recorded_blocks >= cell.released:
                 seconds[cell_id] = standing.seconds_to_decide
                 cell.out |= standing.out

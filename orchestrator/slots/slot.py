@@ -1,4 +1,4 @@
-"""A slot: runs blocks on an accelerator, one after another, each trial in a fresh process."""
+"""Runs blocks on a slot, one after another. Each trial runs in a new process."""
 
 import os
 import shutil
@@ -38,10 +38,10 @@ class Slot(Protocol):
     name: str
 
     def measure(self, trials: Sequence[Trial], begin: BeginTrial) -> Iterator[RunRecord]:
-        """Run a block's trials. Yield each trial's record, failed or not. Raises ServerError."""
+        """Run a block's trials and yield their records. Raises ServerError if a server dies."""
 
     def leave_out(self, trial: Trial) -> RunRecord:
-        """Return the record of a trial that does not run, as its config lost a race."""
+        """Return the record of a trial that does not run because its config lost a race."""
 
     def close(self) -> None: ...
 
@@ -49,13 +49,11 @@ class Slot(Protocol):
 Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...], int]
 OWN: Server = (OWN_SOFTWARE, (), 0)
 OPENED_AT_ONCE = 4
-"""Number of fork servers that start at once: each imports torch and opens a CUDA context."""
+"""Number of fork servers that start at the same time."""
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
-    """Return the key of a trial's fork server: the trial's software, and the variables that `import
-    torch` reads. With `apart`, the key also says which twin the trial is.
-    """
+    """Return the key of a trial's fork server. With `apart`, twins have different servers."""
     return trial.software, tuple(trial.config.at_import.items()), trial.twin if apart else 0
 
 
@@ -66,15 +64,16 @@ class ForkedSlot:
         self._servers = dict(servers)
         self._apart = _several(session.plan.trials)
         self._worn: set[Server] = set()
-        """Servers whose processes a block compared. The next comparison restarts these servers."""
+        """Servers that a block has compared. They restart before the next comparison."""
         self._ran_last = OWN
 
     @classmethod
     def open(cls, session: Session, accelerator: str, early: Early | None = None) -> Self:
-        """Start the fork servers that the plan needs. `accelerator`: the slot's name if it has no GPU.
-        `early`: our own software's server, already started.
+        """Start the fork servers that the plan needs.
 
-        Raises ServerError if a fork server or CUDA does not start, or if the device is not the plan's.
+        `accelerator` is part of the slot's name if the slot has no GPU. `early` is a server of our
+        own software that already runs. Raises ServerError if a server does not start or finds an
+        unexpected device.
         """
         apart = _several(session.plan.trials)
         servers_needed = {server_of(trial, apart=apart) for trial in session.plan.trials}
@@ -114,11 +113,10 @@ class ForkedSlot:
         return raced_out(self._session, trial, place.environment, self.name, datetime.now(UTC))
 
     def renew(self, trials: Sequence[Trial]) -> None:
-        """Restart these trials' servers. No two blocks may compare processes of the same servers.
+        """Restart the servers of these trials, so that no two blocks compare the same servers.
 
-        A server's processes share a hash seed and memory layout. If either slows a CPU-bound loop,
-        every block would blame the compared setting. (Mytkowicz et al., "Producing wrong data
-        without doing anything obviously wrong!", 2009; so pyperf starts 20 processes.)
+        The processes of a server share a memory layout, which can bias a comparison. See Mytkowicz
+        et al., "Producing wrong data without doing anything obviously wrong!", 2009.
         """
 
         def renew(key: Server) -> None:
@@ -148,11 +146,11 @@ class ForkedSlot:
         )
 
     def record(self, running: Running, **how: Any) -> RunRecord:
-        """Run the logging process if any. Return the trial's record. `how`: fields of Attempt."""
+        """Return the record of a trial that has ended. `how` has further fields of Attempt."""
         trial, outcome, log = running.trial, running.outcome, None
         assert outcome is not None
         if not running.follows:
-            outcome = replace(outcome, gap_s=None)  # gaps count only after this server's last trial
+            outcome = replace(outcome, gap_s=None)  # the previous trial ran on another server
         place = self._servers[self._server_of(trial)]
         if self.logs(trial) and outcome.status == "ok":
             log = place.server.run(self._limited(LogJob(trial=self._request(trial))))
@@ -174,7 +172,7 @@ class ForkedSlot:
         return tuple(core.cpus[0] for core in read_cores(own.cpus)[-wanted:])
 
     def forget(self, running: Running) -> None:
-        """Remove a trial's compute cache, if the trial began with an empty one."""
+        """Remove the compute cache of a trial if the trial has created it."""
         folder = self.compute_cache(running.trial)
         if running.new_cache and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -211,7 +209,7 @@ class ForkedSlot:
     def compute_cache(self, trial: Trial) -> str | None:
         """Return the folder of a trial's compute cache. Return None if the trial compiles nothing.
 
-        GPUs of one model and driver share a folder: each GPU loads what CUDA compiled for another.
+        GPUs with the same model and driver share a folder.
         """
         if not (self._on_gpu(trial) or trial.config.how.compiles):
             return None
@@ -245,7 +243,7 @@ def _server(
 
 
 def _open(session: Session, key: Server, *, survey_only: bool, early: Early | None) -> DeviceServer:
-    """Start a fork server, survey its environment, and pin the server to its GPUs' CPU cores."""
+    """Start a fork server, survey its environment, and pin it to the CPU cores near its GPUs."""
     server = _server(session, key, survey_only=survey_only, early=early)
     ranks = max((trial.cell.rank_count for trial in session.plan.trials), default=1)
     wanted = {trial.cell.gpu for trial in session.plan.trials}

@@ -1,7 +1,6 @@
-"""The only file that uses Ray Tune: it runs blocks on long-lived actors, one per accelerator.
+"""Runs blocks with Ray Tune, on a long-lived actor for each slot.
 
-Tune places blocks on free accelerators, keeps the actors (`reuse_actors`), and resumes a block
-elsewhere if its worker died (`FailureConfig`). Nothing reads what Tune stores.
+Tune gives blocks to free slots, and resumes a block elsewhere if its worker dies.
 """
 
 import logging
@@ -35,8 +34,7 @@ from cudnn_sweep.orchestrator.recording.recorder import (
 from cudnn_sweep.orchestrator.slots.next_block import BlockQueue
 from cudnn_sweep.orchestrator.slots.slot import ForkedSlot, Slot
 
-# No log files of Tune (half of its time a trial), no saved state and no box around our display.
-# The launch handles Ctrl-C.
+# Turns off Tune's log files, saved state, display and handling of Ctrl-C.
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -44,13 +42,12 @@ QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 
-ANSWER_S = 10.0  # the recorder answers at once while it lives
-# After a network outage a process may still deliver its record. A node that starts again is a new
-# node, unknown to this launch.
+ANSWER_S = 10.0  # the recorder answers at once if it is running
+# A process may still deliver its record after a network outage of this length, in seconds.
 GONE_S = 300.0
-LOOK_S = 1.0  # between checks of the recorder and the nodes
+LOOK_S = 1.0  # seconds between checks of the recorder and the nodes
 OWN_GONE_S = 10.0  # a single machine has no network outage to wait for
-AGAIN = ", and with it unrecorded trials: launch again to resume"
+AGAIN = ", and unrecorded trials are lost: launch again to resume"
 
 SlotMaker = Callable[[Session, str], Slot]
 
@@ -58,12 +55,12 @@ SlotMaker = Callable[[Session, str], Slot]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slots:
     count: int
-    """Number of blocks that may run at once."""
+    """Number of blocks that may run at the same time."""
     gpu: bool
     ranks: int = 1
-    """Number of GPUs of a slot. They are all on one node."""
+    """Number of GPUs of each slot. They are on the same node."""
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """Names of the Ray nodes that may have slots, by node id. If empty, all nodes may."""
+    """Names of the Ray nodes to use, by node id. If empty, all nodes are used."""
 
     def resources(self) -> tune.PlacementGroupFactory:
         each = self.ranks if self.gpu else 1
@@ -75,7 +72,7 @@ class Slots:
 
 
 class BlockRunner(tune.Trainable):
-    """The actor of a slot. Tune's trials are our blocks. Each `step` makes one record."""
+    """Ray actor of a slot. A trial of Tune is a block, and each `step` makes one record."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds the rest
         self, config: dict[str, Any], session: Session, make_slot: SlotMaker, recorder: Any
@@ -86,7 +83,7 @@ class BlockRunner(tune.Trainable):
         self._left = 0
         self._recorder = recorder
         self._slot: Slot | None = None
-        """None if slots fail to start: then no further block starts."""
+        """The slot, or None if slots fail to start."""
         try:
             self._slot = make_slot(session, accelerator)
         except Exception as error:
@@ -140,13 +137,11 @@ class BlockRunner(tune.Trainable):
             self._slot.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Save nothing. If this method were missing, Tune would end each trial with an error."""
+        """Save nothing. Tune ends trials with an error if this method is missing."""
 
 
 class BlockSearcher(Searcher):
-    """Gives blocks to Tune until all have run or a slot stops. Once less time is left than a block
-    takes, it gives only the blocks that advice needs.
-    """
+    """Gives Tune the blocks to run, within a time limit."""
 
     def __init__(self, blocks: BlockQueue, slots: int, deadline: float | None) -> None:
         super().__init__()
@@ -181,27 +176,25 @@ class BlockSearcher(Searcher):
             self._blocks.stop()
 
     def save(self, checkpoint_path: str) -> None:
-        """Save nothing: a sweep is resumed from its results."""
+        """Save nothing, because a sweep is resumed from its results."""
 
 
 class ActorsKept(FIFOScheduler):
-    """Starts trials in FIFO order. A waiting trial keeps the new actor that starts for it. Tune's
-    own order would give it an old actor and end the new one, so a lost slot would never return.
-    """
+    """Starts trials in their order. Tune's own order can end a new actor, which loses a slot."""
 
     def choose_trial_to_run(self, tune_controller: object) -> None:
-        """Return None: Tune then starts the waiting trials in their order."""
+        """Return None, so that Tune starts the waiting trials in their order."""
 
     def on_trial_complete(
         self, tune_controller: object, trial: TuneTrial, result: dict[str, Any]
     ) -> None:
-        """Drop Tune's statistics of the results. They take 19 KB per block, and are not read."""
+        """Delete Tune's statistics, which take 19 KB per block."""
         trial.run_metadata.metric_analysis.clear()
         trial.run_metadata.metric_n_steps.clear()
 
 
 class UntilLost(tune.Stopper):
-    """Ends a run once its recorder is gone, or all its nodes were gone for `patience_s`."""
+    """Ends a run if its recorder is lost, or all its nodes are lost for `patience_s` seconds."""
 
     def __init__(self, nodes: Mapping[str, str], patience_s: float, recorder: Any) -> None:
         self._nodes = nodes
@@ -210,13 +203,13 @@ class UntilLost(tune.Stopper):
         self._answer = recorder.wanted.remote({})
         self._seen = self._next_look = monotonic()
         self.reason: str | None = None
-        """Why the run ends."""
+        """Reason why the run ends, or None if it continues."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 
     def stop_all(self) -> bool:
-        """Return whether to end the run. Tune asks many times a second, so nothing here waits."""
+        """Return whether to end the run. Tune calls this method many times a second."""
         if self.reason is None and monotonic() >= self._next_look:
             self._next_look = monotonic() + LOOK_S
             self.reason = self._recorder_gone() or self._nodes_gone()
@@ -237,9 +230,8 @@ class UntilLost(tune.Stopper):
         if monotonic() - self._seen < self._patience_s:
             return None
         return (
-            f"for {self._patience_s / 60:g} minutes Ray has had none of the sweep's nodes: "
-            f"{', '.join(self._nodes.values())}; a node that starts again counts as a new one: "
-            "launch again to resume with the nodes that are up"
+            f"Ray has lost all nodes of the sweep for {self._patience_s / 60:g} minutes: "
+            f"{', '.join(self._nodes.values())}; launch again to resume with the nodes that are up"
         )
 
 
@@ -251,7 +243,7 @@ class Host:
     def __init__(
         self, session: Session, *, results: str, slots: Slots, followed: bool = False
     ) -> None:
-        """If `followed`, keep records for `take`."""
+        """Prepare a run. Keep records for `take` if `followed` is true."""
         self._session = session
         self._results = results
         self._slots = slots
@@ -260,16 +252,16 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
         self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
-        """Ray actor of the Recorder; it lives until Ray ends or the actor is killed."""
+        """Ray actor that runs the Recorder."""
 
     def progress(self) -> Progress:
-        """May be called from another thread while `run` runs."""
+        """Return the progress of the run. Another thread may call this method."""
         progress = self._ask(self.recorder.progress.remote(), ANSWER_S)
         progress.standings = self._standings
         return progress
 
     def take(self) -> list[RunRecord]:
-        """Return the records that became durable since the last call. May be called from another thread."""
+        """Return the records stored since the last call. Another thread may call this method."""
         return cast("list[RunRecord]", ray.get(self.recorder.take.remote()))
 
     def run(
@@ -278,24 +270,24 @@ class Host:
         budget_s: float | None = None,
         make_slot: SlotMaker = ForkedSlot.open,
     ) -> None:
-        """Run blocks until each trial is recorded, is given up, or may no longer start."""
+        """Run blocks until no trial is left or no new trial may start."""
         os.environ.update(QUIET)
         # With the default of 1, Tune drops actors whose trials end while another actor is reset.
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(self._slots.count)
-        # Tune's logger complains about the log files that QUIET switched off.
+        # Tune's logger warns about the log files that QUIET turns off.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         blocks = [trials for _, trials in self._session.plan.blocks()]
         deadline = None if budget_s is None else monotonic() + budget_s
         trainable = tune.with_parameters(
             BlockRunner, session=self._session, make_slot=make_slot, recorder=self.recorder
         )
-        # Without a cluster, the only node is the one that this process started.
+        # Without a cluster, this process has started the only node.
         nodes = self._slots.nodes or {_own_node(): "this machine"}
         patience_s = GONE_S if self._slots.nodes else OWN_GONE_S
         lost = UntilLost(nodes, patience_s, self.recorder)
         queue = BlockQueue(self._session, self._look, gpu=self._slots.gpu)
         first = min(self._slots.count, queue.side_by_side())
-        self.recorder.expect_slots.remote(first)  # not awaited: recorder and slots start together
+        self.recorder.expect_slots.remote(first)  # not awaited, to save time
         tuner = tune.Tuner(
             tune.with_resources(trainable, self._slots.resources()),
             tune_config=tune.TuneConfig(

@@ -1,4 +1,4 @@
-"""Advice in words, for a terminal of 80 columns."""
+"""Writes advice as text for a terminal of 80 columns."""
 
 import math
 import os
@@ -38,45 +38,45 @@ from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.errors import TRY
 from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE, WarningName
 
-ON_THE_GPU = "measure on your job's GPU: only a measurement there shows what benchmark does"
+ON_THE_GPU = "measure on the GPU of your job, because benchmark has no effect on a CPU"
 FROZEN = "frozen"
 SMALLER = "a smaller batch, a smaller size, or --precision amp_bf16"
 REMEDIES = {
     "out_of_memory": SMALLER,
     "killed": SMALLER,
-    "timeout": "a smaller input, or more time: `sweep advise --minutes`",
+    "timeout": "a smaller input, or more time with `sweep advise --minutes`",
 }
-"""What to try after a failed trial, by the trial's status, unless its message has a hint."""
+"""What to try after a failed trial, by the status of the trial."""
 Figure: TypeAlias = tuple[str, str, Callable[[float], str]]
-"""A line of a table: its label, the column that it shows, and how to write a value."""
+"""A line of a table: its label, its column, and a function that formats a value."""
 OF_JOB: tuple[Figure, ...] = (
-    ("with {off}", "baseline_s", clock),
-    ("with {on}", "candidate_s", clock),
+    ("time with {off}", "baseline_s", clock),
+    ("time with {on}", "candidate_s", clock),
     ("{on} saves", "saved_s", clock),
-    ("{on} / {off}", "ratio", ratio),
-    ("a step, {off}", "baseline_ms", milliseconds),
-    ("a step, {on}", "candidate_ms", milliseconds),
-    ("{on} / {off}", "step_ratio", ratio),
+    ("{on} divided by {off}", "ratio", ratio),
+    ("a step with {off}", "baseline_ms", milliseconds),
+    ("a step with {on}", "candidate_ms", milliseconds),
+    ("{on} divided by {off}", "step_ratio", ratio),
     ("{on} starts later by", "extra_start_s", clock),
-    ("break-even, steps", "break_even_steps", two_digits),
-    ("a new size, with {on}", "new_shape_ms", milliseconds),
-    ("warm cache, {off}", "baseline_cache_saves_s", clock),
-    ("warm cache, {on}", "candidate_cache_saves_s", clock),
+    ("steps to break even", "break_even_steps", two_digits),
+    ("first step at a new size, {on}", "new_shape_ms", milliseconds),
+    ("warm cache saves, {off}", "baseline_cache_saves_s", clock),
+    ("warm cache saves, {on}", "candidate_cache_saves_s", clock),
     ("different results, {off}", "baseline_results", number),
     ("different results, {on}", "candidate_results", number),
-    ("memory at first, {off}", "baseline_first_bytes", size),
-    ("memory at first, {on}", "candidate_first_bytes", size),
-    ("memory later, {off}", "baseline_steady_reserved_bytes", size),
-    ("memory later, {on}", "candidate_steady_reserved_bytes", size),
+    ("memory of first steps, {off}", "baseline_first_bytes", size),
+    ("memory of first steps, {on}", "candidate_first_bytes", size),
+    ("memory of later steps, {off}", "baseline_steady_reserved_bytes", size),
+    ("memory of later steps, {on}", "candidate_steady_reserved_bytes", size),
 )
 OF_WAYS: tuple[Figure, ...] = (
     ("a step", "ms", milliseconds),
     ("first calls, new container", "first_ms", lambda ms: clock(ms / 1000)),
     ("first calls, warm", "first_warm_ms", lambda ms: clock(ms / 1000)),
-    ("most memory", "peak_bytes", size),
+    ("largest memory", "peak_bytes", size),
     ("different results", "results", number),
-    ("different kernels", "choices", number),
-    ("error (float64)", "l2_error", number),
+    ("different kernel choices", "choices", number),
+    ("error against float64", "l2_error", number),
 )
 OF_RANKS: tuple[Figure, ...] = (
     ("all ranks choose the same kernels", "rank_agreement", percent),
@@ -85,9 +85,9 @@ OF_RANKS: tuple[Figure, ...] = (
     ("steps that wait for a search", "search_stalls", lambda steps: number(round(steps))),
     ("measured: the same kernels", "seen_rank_agreement", percent),
     ("measured: the same bits", "seen_bits_agreement", percent),
-    ("measured: lost to the slowest rank", "seen_straggler_cost", lambda share: percent(share, 1)),
+    ("measured: time lost to the slowest rank", "seen_straggler_cost", lambda x: percent(x, 1)),
     ("measured: NCCL time per step", "seen_wait_ms", milliseconds),
-    ("trials behind this", "processes", number),
+    ("number of trials used", "processes", number),
 )
 WAYS = ("off", "on", "frozen")
 NAMED = 4  # operations
@@ -98,7 +98,7 @@ STARTS = {"container": "in a new container", "warm": "on a warm machine"}
 HEADLINES = {
     "on": "Turn benchmark on.",
     "off": "Leave benchmark off.",
-    NO_DIFFERENCE: "It makes no difference: leave benchmark as it is.",
+    NO_DIFFERENCE: "It makes no difference. Leave benchmark as it is.",
     DOES_NOT_FIT: "Leave benchmark off. The memory does not suffice with benchmark on.",
     FAILS: "Leave benchmark off. Processes fail with benchmark on.",
     UNDECIDED: "Undecided: leave benchmark off until more is measured.",
@@ -107,20 +107,20 @@ HEADLINES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """An errata file that keeps a kernel choice, and results of steps with and without the file."""
+    """A file that `sweep freeze` wrote, and the measured effect of this file."""
 
     file: str
     advice: Advice
-    """Advice on the use of the file, for the start in `--state`. `benchmark` is off either way."""
+    """Advice on whether to use the file with benchmark off."""
     measured: Freeze
     cannot: Sequence[str] = ()
-    """Operations that cannot keep their fastest cuDNN plan."""
+    """Operations whose fastest cuDNN plan cannot be kept."""
     operations: int | None = None
-    """Number of the step's operations. None if this command made no search."""
+    """Number of operations of the step. None if the command made no search."""
 
     @property
     def gains(self) -> bool:
-        """Whether the interval shows a gain over `benchmark` off, and the advice allows the choice."""
+        """Whether a step is surely faster with the file than with benchmark off."""
         allows = self.advice.is_for_candidate or self.advice.advice in (UNDECIDED, NO_DIFFERENCE)
         return allows and (self.measured.frozen_ratio_high or 1) < 1
 
@@ -141,14 +141,14 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """What a store's records say about a job, with the options that describe the job."""
+    """Results of measurements that answer a question about a job."""
 
     options: AdviseOptions
     sweep_id: str
     advice: Advice | None = None
-    """Advice for the start in `--state`. None if the store compares no configs of this step."""
+    """Advice for the value of `--state`. None if no configs were compared."""
     other: Advice | None = None
-    """Advice for the value that `--state` does not have: `container` or `warm`."""
+    """Advice for the other value of `--state`."""
     kernels: Sequence[KernelChange] = ()
     ranks: Sequence[RankPrediction] = ()
     kept: Kept | None = None
@@ -163,7 +163,7 @@ class Answered:
     def of(
         cls, options: AdviseOptions, sweep_id: str, configs: Sequence[ConfigTrials], **found: Any
     ) -> Self:
-        """Return an answer from `found` and from the configs' times, failures and warnings."""
+        """Make an answer from the trials of `configs`. `found` has the values of other fields."""
         failures = [failure for row in configs for failure in row.failures or ()]
         warnings = {name for row in configs for name in row.warnings or ()}
         return cls(
@@ -187,7 +187,7 @@ class Answered:
 
     @property
     def keeps(self) -> bool:
-        """Whether the file's kernel choice saves time, and at least as much as benchmark mode."""
+        """Whether the file saves time, and at least as much as benchmark mode."""
         if self.kept is None or self.advice is None:
             return False
         frozen, on = self.kept.advice, self.advice
@@ -208,7 +208,7 @@ class Answered:
 
     @property
     def state(self) -> State:
-        """`fine` with a decision, `cannot tell` without one, `does not run` if the model fails."""
+        """`does not run` if the model fails, `cannot tell` if nothing is decided, else `fine`."""
         advice = self.advice
         if self.fails:
             return "does not run"
@@ -225,7 +225,7 @@ class Answered:
             return "Undecided: this step was not measured on a GPU."
         file = os.path.basename(kept.file) if kept else ""
         if self.keeps:
-            return f"Keep the choice of the search: leave benchmark off and use {file}."
+            return f"Leave benchmark off and use {file}, which keeps the plans that a search chose."
         if advice.advice == UNDECIDED:
             text = HEADLINES[UNDECIDED]
             if kept and kept.advice.advice == UNDECIDED:
@@ -234,13 +234,13 @@ class Answered:
                 text = f"Undecided. So far, a step with {file} takes {so_far}."
             return f"{text} {minutes_needed(advice.minutes_needed)}".rstrip()
         if advice.advice == DOES_NOT_FIT and advice.baseline_failed and not advice.blocks:
-            return "It does not fit, with benchmark on or off."
+            return "The job needs too much memory, with benchmark on or off."
         if advice.advice == FAILS and advice.setting == "on":
             return "Turn benchmark on. Processes fail with benchmark off."
         return HEADLINES[advice.advice]
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield each fact as a label and a text. An empty label continues the previous fact."""
+        """Yield facts as labels and texts. An empty label continues the previous fact."""
         if self.advice is None or self.advice.no_effect_reason == "no_cuda":
             ends = f"{milliseconds(min(self.times_ms))} to {milliseconds(max(self.times_ms))}"
             here = f"on this CPU ({len(self.times_ms)} processes, {ends})"
@@ -259,7 +259,7 @@ class Answered:
             yield "", f"further kernels that differ: {len(more)}"
 
     def facts_of(self, advice: Advice) -> Iterator[tuple[str, str]]:
-        on, start = self.ways[1], STARTS[advice.start]
+        on, start = self.long_ways[1], STARTS[advice.start]
         yield "Because", f"{advice.why}{'; the loop is CPU-bound' * bool(advice.launch_bound)}"
         if advice.sure is not None and advice.ratio is not None:
             faster = f"{self.long_ways[advice.ratio < 1]} is faster"
@@ -267,7 +267,7 @@ class Answered:
             blocks = f"{counted(advice.blocks, 'block')} with one process of each config"
             yield "How sure", f"{faster}, from {blocks}, {advice.start_blocks} of them {start}"
         if tensors := list(advice.candidate_varies_in or ()):
-            yield "Results", f"with {on}, processes differ in {some(tensors, TENSORS_SHOWN)}"
+            yield "Results", f"processes with {on} differ in {some(tensors, TENSORS_SHOWN)}"
 
     def why_it_fails(self) -> Iterator[tuple[str, str]]:
         failures = Counter(self.failures) or Counter([("", "nothing was recorded")])
@@ -291,7 +291,7 @@ class Answered:
             rows = {
                 FROZEN if row.errata is not None else WAYS[row.benchmark]: row for row in self.ranks
             }
-            yield _table("ranks, predicted", OF_RANKS, rows)
+            yield _table("predicted for ranks", OF_RANKS, rows)
 
     def commands(self) -> Iterator[tuple[str, str]]:
         options = self.options
@@ -342,7 +342,7 @@ def answer_of(answered: Answered) -> Answer:
 def minutes_needed(needed: float | None) -> str:
     if needed is None:
         return ""
-    return f"It needs about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
+    return f"This takes about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
 
 
 def three_ways(kept: Kept) -> Section:
@@ -368,11 +368,12 @@ def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow])
 
 def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     measured, row = kept.measured, kept.advice
-    text = f"{counted(measured.rules, 'rule')}, {kept.step}"
+    text = f"{counted(measured.rules, 'rule')}, measured {kept.step}"
     if measured.kept is not None:
         ends = interval(measured.kept_low, measured.kept_high, percent)
-        text += f"; the choice keeps {percent(measured.kept)}{ends} of the gain of benchmark on"
-        text += " in device time, as the loop is CPU-bound" if measured.kept_by == "device" else ""
+        text += f"; the file keeps {percent(measured.kept)}{ends} of the gain of benchmark mode"
+        if measured.kept_by == "device":
+            text += " in device time, because the loop is CPU-bound"
     yield "Frozen", text
     if kept.cannot:
         of = f"{len(kept.cannot)} of {kept.operations} operations"
@@ -380,10 +381,10 @@ def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
         why = "another operation needs a plan that would have to be banned"
         yield (
             "Not kept",
-            f"the fastest plan of {some(list(kept.cannot), NAMED)} ({of}, {order}): {why}",
+            f"the fastest plan of {some(list(kept.cannot), NAMED)} ({of}, {order}), because {why}",
         )
     file = os.path.basename(kept.file)
     yield "Elsewhere", f"Dockerfile lines: `COPY {file} /` and `ENV CUDNN_ERRATA_JSON_FILE=/{file}`"
-    yield "", "torchrun and srun pass the variable on; it must be set before the first convolution"
-    alone = "only with this version of cuDNN; the rules do nothing with another version"
-    yield "Holds for", f"{row.gpu}, {alone}"
+    yield "", "torchrun and srun pass the variable on; set it before the first convolution"
+    alone = "only with this version of cuDNN; the rules have no effect with another version"
+    yield "Valid for", f"{row.gpu}, {alone}"

@@ -1,4 +1,4 @@
-"""Answers `sweep advise`: which settings a model's job should use, and what they save."""
+"""Implements `sweep advise`, which recommends settings for a job."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,18 +37,18 @@ from cudnn_sweep.workloads.records.row import BUNDLED
 SUITE = "advise"
 NETWORKS = "networks-*"  # the installed sweeps of whole networks
 ONLY_IN_A_RACE = (
-    "allowed only if several levers are raced, not with --levers benchmark, --freeze, --ranks, "
-    "--measure-ranks or --reference"
+    "allowed only if several levers are raced. The command cannot race with --levers benchmark, "
+    "--freeze, --ranks, --measure-ranks or --reference"
 )
-STORED_ANSWERS = "No GPU here, so nothing is measured: this is a stored measurement in {}."
+STORED_ANSWERS = "This machine has no GPU. The answer is from a stored measurement in {}."
 TIMED_ON_CPU = (
-    "No GPU here: cuDNN's flags have no effect on a CPU, so only the time of the step is measured."
+    "This machine has no GPU. cuDNN's flags have no effect on a CPU, so only the step is timed."
 )
 
 
 def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
-    """Measure and return the answer, or read it from stored results if the options say so.
-    Without a GPU, use the step's newest stored GPU measurement. If there is none, time the step.
+    """Measure the step and return the answer. Read stored results if the options request them, or
+    if this machine has no GPU.
     """
     of_race = {"levers": options.levers != "benchmark" and options.levers, "allow": options.allow}
     for name, given in {**of_race, "same-bits": options.same_bits}.items():
@@ -86,7 +86,7 @@ def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
 
 
 def kept_rules(file: str) -> str:
-    """Return the rules of an errata file as text for a config. Raises SpecError."""
+    """Return the rules of an errata file as text. Raises SpecError if the file is invalid."""
     try:
         return text_of(read_file(Path(file)))
     except ValueError as error:
@@ -102,7 +102,7 @@ def _stored(options: AdviseOptions, *, on_gpu: bool = False) -> Answered | None:
 
 
 def _from_reference(options: AdviseOptions) -> Answer:
-    """Return an answer from the installed results, with a section for each GPU model and input."""
+    """Return the answer from the installed results, with a section for each GPU and input."""
     wanted = {
         "workload": options.workload.removeprefix(BUNDLED),
         "direction": options.direction or "training",

@@ -1,4 +1,4 @@
-"""The settings that `sweep advise` races (levers), each stage's configs, and lines to paste."""
+"""Chooses the settings that `sweep advise` races (levers), and writes the lines to paste."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,32 +19,32 @@ from cudnn_sweep.workloads.survey import Survey
 Change: TypeAlias = tuple[str, str]
 """A lever and its value."""
 Changes: TypeAlias = tuple[Change, ...]
-"""Sorted changes that turn the user's config into another. Empty for the user's own config."""
+"""Sorted differences from the user's config. Empty for the user's own config."""
 FaultOf: TypeAlias = Callable[[Changes], str | None]
 OWN: Changes = ()
 BENCHMARK: Changes = (("benchmark", "true"),)
 MOST = 6  # configs of a stage
-OF_STEP = ("layout", "precision")  # levers that are options of a step, too
+OF_STEP = ("layout", "precision")  # levers that are also options of a step
 CHANNELS_LAST = {4: "torch.channels_last", 5: "torch.channels_last_3d"}
 
 GRAPH = """\
-static, side = batch.clone(), torch.cuda.Stream()    # batch: a batch on the GPU
+static, side = batch.clone(), torch.cuda.Stream()    # batch is a batch on the GPU
 side.wait_stream(torch.cuda.current_stream())
 with torch.cuda.stream(side):
-    for _ in range(3): step(static)                  # step: your step, without .item() and the like
+    for _ in range(3): step(static)                  # your step, without calls such as .item()
 torch.cuda.current_stream().wait_stream(side)
-optimizer.zero_grad(set_to_none=True)                # if it trains; Adam: capturable=True
+optimizer.zero_grad(set_to_none=True)                # for training; Adam needs capturable=True
 with torch.cuda.graph(graph := torch.cuda.CUDAGraph()): loss = step(static)
-static.copy_(batch); graph.replay()                  # these two for each further batch"""
+static.copy_(batch); graph.replay()                  # repeat this line for each further batch"""
 FLOAT32 = (
     "torch.backends.cudnn.conv.fp32_precision = torch.backends.cudnn.rnn.fp32_precision = '{}'"
 )
 AUTOCAST = (
-    "model.forward = torch.autocast('cuda', torch.{})(model.forward)  # the loss under it, too{}"
+    "model.forward = torch.autocast('cuda', torch.{})(model.forward)  # autocast the loss, too{}"
 )
 LINES: Mapping[Change, str] = {
     ("benchmark", "true"): "torch.backends.cudnn.benchmark = True",
-    ("layout", "contiguous"): "# leave out .to(memory_format=...)",
+    ("layout", "contiguous"): "# remove .to(memory_format=...)",
     ("layout", "channels_last"): (
         "model, batch = (part.to(memory_format={channels_last}) for part in (model, batch))"
     ),
@@ -58,25 +58,24 @@ LINES: Mapping[Change, str] = {
     ("execution", "compile"): "model = torch.compile(model)",
     ("execution", "reduce_overhead"): "model = torch.compile(model, mode='reduce-overhead')",
 }
-"""Lines to paste for each value of each lever, in the order in which a program needs the lines.
-A race has the same order, but ends with the precisions. It tries only precisions in `--allow`."""
+"""Lines to paste for each value of each lever, in the order in which a program needs them."""
 LEVERS = tuple(dict.fromkeys(lever for lever, _ in LINES))
 
 
 def lines_of(changes: Changes, dimensions: int, options: AdviseOptions) -> list[str]:
-    """Return the lines to paste. The model's input has `dimensions` dimensions."""
+    """Return the lines to paste for an input with this number of dimensions."""
     text = "\n".join(lines for change, lines in LINES.items() if change in changes)
     lines = text.format(channels_last=CHANNELS_LAST.get(dimensions, "")).splitlines()
     if "precision" in dict(changes) and options.precision not in ("fp32", "tf32"):
         lines.insert(0, f"# remove the code that now sets {options.precision}")
     if options.inputs:
-        lines.insert(0, "# batch stands for each of the model's inputs")
+        lines.insert(0, "# batch stands for each input of the model")
     is_inference = options.direction == "inference"
     return [line for line in lines if not (is_inference and line.startswith("optimizer."))]
 
 
 def freeze_command(changes: Changes, options: AdviseOptions) -> str:
-    """Return a `sweep freeze` command that applies the layout and precision of `changes`."""
+    """Return a `sweep freeze` command with the layout and precision of `changes`."""
     of_step: dict[str, Any] = {lever: text for lever, text in changes if lever in OF_STEP}
     step = replace(options, levers=None, allow=None, same_bits=False, **of_step)
     return step.command("freeze")
@@ -88,7 +87,7 @@ def config_of(changes: Changes) -> Config:
 
 
 def changes_of(settings: str) -> Changes:
-    """Return a config's changes. `settings` is its text in the `settings` column of `records`."""
+    """Return the changes of a config. `settings` is a text from the column `settings`."""
     pairs = (pair.split("=", 1) for pair in settings.split())  # values of levers are plain words
     return tuple(sorted(besides_usual(dict(pairs)).items()))
 
@@ -99,9 +98,7 @@ def name_of(changes: Changes) -> str:
 
 
 def named_changes(options: AdviseOptions) -> list[Change]:
-    """Return the changes that the options name, except values that the user's config has already.
-    Raises SpecError if a name is unknown.
-    """
+    """Return the changes that the options request. Raises SpecError if a name is unknown."""
     levers = options.levers.split(",") if options.levers else LEVERS
     allowed = options.allow.split(",") if options.allow else []
     for option, names, known in (("levers", levers, LEVERS), ("allow", allowed, PRECISIONS)):
@@ -113,11 +110,11 @@ def named_changes(options: AdviseOptions) -> list[Change]:
         if (text in allowed if lever == "precision" else lever in levers)
         and text != getattr(options, lever, EAGER)
     ]
-    return sorted(named, key=lambda change: change[0] == "precision")  # raced last, pasted earlier
+    return sorted(named, key=lambda change: change[0] == "precision")  # precisions are raced last
 
 
 def offered(options: AdviseOptions, fault_of: FaultOf) -> tuple[list[Change], dict[str, str]]:
-    """Return the changes to race, and why other values are left out. Raises SpecError if nothing is left to race."""
+    """Return the changes to race, and why others are omitted. Raises SpecError if none is left."""
     named = named_changes(options)
     faults = {change: fault_of((change,)) for change in named}
     out = {name_of((change,)): fault for change, fault in faults.items() if fault}
@@ -125,7 +122,7 @@ def offered(options: AdviseOptions, fault_of: FaultOf) -> tuple[list[Change], di
         reasons = "; ".join(f"{text}: {why}" for text, why in out.items())
         raise SpecError(f"nothing to race: {reasons or '--allow must name another precision'}")
     if not options.allow:
-        out["another precision"] = "not raced without --allow, such as --allow amp_bf16"
+        out["another precision"] = "raced only with --allow, such as --allow amp_bf16"
     return [change for change in named if not faults[change]], out
 
 
@@ -134,15 +131,13 @@ def next_configs(
     offered: Sequence[Change],
     fault_of: FaultOf = lambda changes: None,
 ) -> list[Changes]:
-    """Return up to MOST configs for the next stage, the user's first. Return [] to end the race.
+    """Return up to MOST configs for the next stage. Return [] if the race is over.
 
-    `rows` compares each measured config with the user's. It has None for a config that failed or
-    may not be set. It has the user's own config only if that config failed, which ends the race.
+    `rows` compares each measured config with the user's own. It has None for a config that failed
+    or is not allowed.
 
-    The first stage runs each value alone. If some values need no compiler, it runs only those. A
-    later stage runs the fastest config so far and new configs: a combination of all values that
-    help alone, and each config that differs from the fastest in one lever. New configs contain no
-    value that failed alone.
+    The first stage tries each value alone. A later stage tries the combination of all values that
+    help alone, and each config that differs from the fastest one in one lever.
     """
     if OWN in rows:
         return []
@@ -173,17 +168,17 @@ def next_configs(
 
 
 def fault_of(changes: Changes, cell: Cell, machine: Survey) -> str | None:
-    """Return why a config cannot run the step, or None if no reason is known before a trial."""
+    """Return why a config cannot run the step, or None if no reason is known."""
     dimensions = len(cell.input_shape)
     if "layout" in dict(changes) and dimensions not in CHANNELS_LAST:
-        return f"an input of {dimensions} dimensions has one layout"
+        return f"an input of {dimensions} dimensions has only one layout"
     config, traits = config_of(changes), machine.workloads[cell.workload]
     device, compiler = machine.environment.device, machine.compiler
     return execution_fault(cell, config, traits, device=device, compiler=compiler)
 
 
 def fault_together(changes: Changes, options: AdviseOptions) -> str | None:
-    """Return why these values cannot run together, or None if they can."""
+    """Return why these changes cannot be combined, or None if they can."""
     config = config_of(changes)
     direction = "inference" if options.direction == "inference" else "training"
     return scaling_fault(config, config.precision or options.precision, direction)

@@ -1,4 +1,4 @@
-"""Plans a sweep of a model's step. `bans` and `bisect` may plan a suite's cells instead."""
+"""Plans a sweep of a model's step, or of a suite for `sweep bans` and `sweep bisect`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
@@ -37,12 +37,12 @@ from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 UNTIL = UntilDecided(until="decided", at_most=20)  # blocks
-REPLICATES_WITHOUT_GPU = 1  # with an A/A twin: two processes show how far times scatter
-LOOKING = "Looking at this machine and at {workload}, and importing torch for that."
-START_AND_END_S = 10.0  # Ray's start and end
+REPLICATES_WITHOUT_GPU = 1  # the block also has an A/A twin
+LOOKING = "Importing torch to examine this machine and {workload}."
+START_AND_END_S = 10.0  # start and end of Ray
 LEAST_S = 15.0  # two blocks of a small network
-LEAST_TIMEOUT_S = 60.0  # of a process: a large network's search takes half of this
-OF_STEP = ("workload", "precision", "layout", "direction")  # axes of a cell and options alike
+LEAST_TIMEOUT_S = 60.0  # of a process; the search of a large network takes half of it
+OF_STEP = ("workload", "precision", "layout", "direction")  # axes of a cell that are also options
 # Options of `sweep bans` and `sweep bisect` that also apply to a suite.
 OF_CELLS = (
     *("workload", "only", "results", "wait", "benchmark", "min_effect", "minutes", "json", "write"),
@@ -56,7 +56,7 @@ def suite_of(
     measure: MeasureSpec | None = None,
     configs: Sequence[Config] = (),
 ) -> SuiteSpec:
-    """Return a suite of one cell. Default configs: benchmark off and, on a GPU, benchmark on."""
+    """Return a suite of one cell. By default, it compares benchmark off and on."""
     one_input(options.input)
     axes: dict[str, object] = {
         **{axis: getattr(options, axis) for axis in OF_STEP},
@@ -90,9 +90,7 @@ def suite_to_compare(
     configs: Sequence[Config] = (),
     until: UntilDecided = UNTIL,
 ) -> SuiteSpec:
-    """Return a suite that measures a job. Its default configs are benchmark off and benchmark on.
-    If `errata` is given, add a config with these rules and benchmark off.
-    """
+    """Return a suite that measures a job. `errata` adds a config with these rules."""
     measure = MeasureSpec(
         reference_replicates=int(float64), logged_replicates=0, calibrate=False, device_budget_s=0.3
     )
@@ -102,8 +100,8 @@ def suite_to_compare(
 
 
 def suite_asked(options: CellsOptions, measure: MeasureSpec) -> tuple[str, SuiteSpec]:
-    """Return a suite's cells or a model's step, as a named suite of one config and one block.
-    Raises SpecError if the suite is unknown or does not take one of the options.
+    """Return the name and the suite that the options request. The suite has one config and one
+    block. Raises SpecError if options for a model are given with a suite.
     """
     name, suite = options.workload, suite_of(options, 1, measure)
     if is_path(name) or name in suite_names():
@@ -136,8 +134,8 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
 def stored_sweeps(
     store: Store, options: AdviseOptions, suite_name: str, *, on_gpu: bool = False
 ) -> Iterator[str]:
-    """Yield the ids of the sweeps that measured this step. GPU sweeps come before CPU sweeps, and
-    newer sweeps before older ones. If `on_gpu`, omit CPU sweeps.
+    """Yield the ids of the sweeps that measured this step, the newest first. Sweeps on a CPU come
+    last, and are omitted if `on_gpu` is true.
     """
     cells = stored_cells(store, suite_name, options.workload)
     for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):
@@ -146,9 +144,7 @@ def stored_sweeps(
 
 
 def is_step(options: AdviseOptions, stored: StoredCell) -> bool:
-    """Return whether a stored cell measured the step that `options` describes. Without `--input`,
-    all inputs match. The workload is not imported, since the store has its facts.
-    """
+    """Return whether a stored cell measured this step. Without `--input`, all inputs match."""
     suite = suite_of(options, 1)
     if not options.input and stored.is_model:
         cells = [suite.cells[0].model_copy(update={"input": tuple(stored.input_shape)})]
@@ -183,11 +179,10 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a sweep of the step, with the id `sweep_id` or with a new id. Raises SpecError if the
-    workload cannot be used.
+    """Plan a sweep of the step. Raises SpecError if the workload cannot be used.
 
-    Each process may take half of `whole_s`, but at least LEAST_TIMEOUT_S. By default, `whole_s` is
-    `left_s`, and `left_s` is the time that the command has left.
+    `left_s` is the time limit of the sweep, by default the rest of the command's time limit. The
+    time limit of a process is half of `whole_s`, or half of `left_s` by default.
     """
     check_step(options, machine)
     left_s = left_s or left_of_minutes_s(options)
@@ -215,7 +210,7 @@ def check_step(options: AdviseOptions | TurnOptions, machine: Survey) -> None:
     if facts.fault is not None:
         raise (ModelError if facts.fails else SpecError)(facts.fault)
     if facts.is_model and not options.input:
-        raise SpecError(f"{options.workload} is a model: it needs --input, such as 32x3x224x224")
+        raise SpecError(f"{options.workload} is a model, so it needs --input, such as 32x3x224x224")
 
 
 def blocks_minutes(left_s: float) -> float:
@@ -236,7 +231,7 @@ def _read_expect(text: str | None) -> Expect | None:
 def _regime(options: AdviseOptions | TurnOptions) -> object:
     regime, shapes = options.regime, options.shapes
     if regime is not None and shapes is not None:
-        raise SpecError("found --regime and --shapes; give one")
+        raise SpecError("found --regime and --shapes; give only one")
     if shapes is not None:
         try:
             return ListedChoice(listed=ListedSpec(file=shapes))

@@ -1,4 +1,4 @@
-"""Races levers for `sweep advise`: a chain of small sweeps finds which settings to change."""
+"""Races levers for `sweep advise` in a series of small sweeps."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,37 +47,37 @@ from cudnn_sweep.workloads.cells.suite import UntilDecided
 from cudnn_sweep.workloads.survey import Survey
 
 SUITE = "race"
-TIME_IS_UP = "the minutes are over"
-UNFINISHED = "some configs are not raced"
+TIME_IS_UP = "the time limit is reached"
+UNFINISHED = "some configs were not raced"
 NOT_RACED = "not raced"
-# Half of it is a process's time limit, which is part of a plan: whatever --minutes says.
+# Half of it is the time limit of a process. It is part of the plan's hash, so it is fixed.
 WHOLE_S = 600.0
 UNTIL = UntilDecided(until="best", at_most=12)  # blocks
-MOST_STAGES = 9  # a pattern names those before a stage by one digit; four to five measure all
-LITTLE = 1.005  # among configs within this ratio of the best, the answer is the one with the fewest changes
+MOST_STAGES = 9  # one digit, because `stages` matches them with [1-9]
+LITTLE = 1.005  # configs within this ratio of the best are considered equally fast
 LENGTHS = (200, 2_000, 20_000, 200_000, 2_000_000)
-IDLE = 0.25  # if the GPU idles for a larger share of a step, the answer begins with that
+IDLE = 0.25  # the answer mentions an idle GPU above this share of a step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Raced(Answered):
-    """A race's results over all stages. Each config is compared with the user's own config."""
+    """Results of a race over all stages. Each config is compared with the user's own config."""
 
     best: Changes
-    """The config to set. `advice` compares it with the user's own, or is None if both are equal."""
+    """The config to use. It may be the user's own."""
     advices: Mapping[Changes, Advice]
     trials: Mapping[Changes, ConfigTrials]
     out: Mapping[Changes, str]
-    """Reason for each config that failed or that the options exclude."""
+    """Reason for each config that failed or is excluded by an option."""
     left_out: Mapping[str, str]
     cut: str = ""
-    """Reason why the race ended early. Empty if nothing is left to try."""
+    """Reason why the race ended early, or empty."""
     ways = ("yours", "this")
     long_ways = ("your config", "this config")
 
     @property
     def rows(self) -> dict[Changes, Advice | None]:
-        """Advice by config. The advice is None for a config in `out`."""
+        """Advice by config. It is None for a config in `out`."""
         return {**self.advices, **dict.fromkeys(self.out)}
 
     @property
@@ -93,12 +93,10 @@ class Raced(Answered):
 
     @property
     def search_s(self) -> float | None:
-        """Seconds that a search adds to a start with `best`. None if there is no search, if its
-        cost is unknown or negligible, or if nothing is decided.
-        """
+        """Seconds that benchmark's search adds to each start. None if unknown or negligible."""
         without = tuple(change for change in self.best if change not in BENCHMARK)
         row, rest = self.advice, self.advices.get(without)
-        compiles = levers.config_of(self.best).how.compiles  # a compiler chooses by itself
+        compiles = levers.config_of(self.best).how.compiles  # a compiler makes its own choice
         if row is None or self.said == UNDECIDED or compiles or without == self.best:
             return None
         if without and rest is None:
@@ -127,17 +125,17 @@ class Raced(Answered):
         own = self.trials.get(OWN)
         busy = own and own.busy
         if busy and 1 - busy > IDLE:
-            yield "GPU", f"idle for {percent(1 - busy)} of your step, as the CPU does not keep up"
+            yield "GPU", f"waits for the CPU during {percent(1 - busy)} of your step"
         if self.advice is not None:
             is_sure = self.said != UNDECIDED and self.advice.is_for_candidate
             facts = self.facts_of(self.advice)
             yield from (fact for fact in facts if is_sure or fact[0] != "Because")
             if self.advice.baseline_results:
-                same = "the same as" if _keeps_bits(self.advice) else "other than"
+                same = "the same as" if _keeps_bits(self.advice) else "different from"
                 yield "Bits", f"{same} your config's"
         if self.search_s:
-            kept = "`sweep freeze` replaces the search by rules, if rules can give the same choice"
-            yield "Search", f"takes {clock(self.search_s)} of each start; {kept}"
+            kept = "`sweep freeze` may replace it by rules that give the same kernels"
+            yield "Search", f"takes {clock(self.search_s)} at each start; {kept}"
         this = self.trials.get(self.best)
         if own and this and this is not own and None not in (this.l2_error, own.l2_error):
             errors = f"{number(this.l2_error)} instead of {number(own.l2_error)}"
@@ -146,7 +144,7 @@ class Raced(Answered):
         for place, (value, why) in enumerate({**out, **self.left_out}.items()):
             yield "" if place else "Left out", f"{value}: {why}"
         if self.cut:
-            yield "Cut", f"{self.cut}; the same command resumes the race"
+            yield "Ended early", f"{self.cut}; the same command resumes the race"
 
     def tables(self) -> Iterator[Section]:
         yield from super().tables()
@@ -154,7 +152,7 @@ class Raced(Answered):
             return
         rows = sorted(self.advices.items(), key=lambda item: item[1].candidate_s)
         yield Section(
-            head=["raced", "a step", "of yours", "starts later", "job, of yours"],
+            head=["config", "a step", "ratio to yours", "starts later by", "job, ratio to yours"],
             rows=[
                 [
                     levers.name_of(changes) + " *" * (changes == self.best),
@@ -169,7 +167,7 @@ class Raced(Answered):
         allowed = {changes: row for changes, row in self.advices.items() if changes not in self.out}
         jobs = {steps: jobs_s(allowed, steps) for steps in LENGTHS * bool(allowed)}
         yield Section(
-            head=["steps", "set", "take", "as it is"],
+            head=["steps", "config to set", "time", "time as it is"],
             rows=[
                 [f"{steps:,}", levers.name_of(chosen(of)), clock(of[chosen(of)]), clock(of[OWN])]
                 for steps, of in jobs.items()
@@ -199,7 +197,7 @@ class Raced(Answered):
 
 
 def race(options: AdviseOptions, machine: Survey, place: Place, console: Console) -> Raced:
-    """Race levers in stages until no config or time is left. Resume the step's unfinished race."""
+    """Race levers in stages until no config or no time is left. Resume an unfinished race."""
     store = open_store(options.location)
     cell = _planned(options, machine, [OWN, BENCHMARK]).chosen.trials[0].cell
     fault_of = partial(levers.fault_of, cell=cell, machine=machine)
@@ -215,11 +213,11 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
             if not configs:
                 return
             yield configs, _planned(options, machine, configs, f"{name}-{stage}")
-            so_far = f"{name}*-[1-{stage}]"  # without a * it would be an id
+            so_far = f"{name}*-[1-{stage}]"  # the * makes it a pattern
             rows = raced(options, store, so_far).rows
 
     def is_unfinished(name: str) -> bool:
-        """Return whether race `name` has trials left and had these plans, hardware and software."""
+        """Return whether the race has trials left, and the same plans, hardware and software."""
         states = {state.sweep_id: state for state in store.sweeps()}
         for stage, (_, planned) in enumerate(stages(name), 1):
             state = states.get(planned.request.options.sweep_id or "")
@@ -237,7 +235,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
         if stage > 1 and left_of_minutes_s(options) < least_s / UNTIL.looks[0]:
             cut = TIME_IS_UP
             break
-        least = f"about {duration(least_s)} to the first look"
+        least = f"about {duration(least_s)} to the first interim analysis"
         say(console, f"Stage {stage}: {', '.join(map(levers.name_of, configs))}; {least}.")
         ran = run_sweep(planned, place, console)
         if not ran.is_complete:
@@ -249,7 +247,7 @@ def race(options: AdviseOptions, machine: Survey, place: Place, console: Console
 
 
 def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
-    """Return a race's results for the values that the options name. `sweeps` is an id pattern."""
+    """Return the results of a race for the levers of the options. `sweeps` is a pattern of ids."""
     rows = Advice.of(store, sweeps, **USUAL.values(), **options.job.values())
     found = race_of(options, sweeps, config_trials(store, sweeps), rows)
     there = {*chain(*found.rows)}
@@ -265,7 +263,7 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
 def race_of(
     options: AdviseOptions, sweeps: str, configs: Iterable[ConfigTrials], rows: Iterable[Advice]
 ) -> Raced:
-    """Return a race's answer from its trials (`configs`) and advice for both starts (`rows`)."""
+    """Make the answer of a race from its trials (`configs`) and its advice (`rows`)."""
     named = levers.named_changes(options)
     by_config = {levers.changes_of(row.settings): row for row in configs}
     trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}
@@ -297,23 +295,20 @@ def race_of(
 
 
 def stored_names(store: Store, options: AdviseOptions) -> list[str]:
-    """Return the names of the step's races, newest first. Sweep ids begin with the race's name."""
+    """Return the names of the stored races of this step, the newest first."""
     ids = stored_sweeps(store, options, SUITE, on_gpu=True)
     return list(dict.fromkeys(sweep_id.rpartition("-")[0] for sweep_id in ids))
 
 
 def stored_race(options: AdviseOptions) -> Raced | None:
-    """Return this step's newest race with results for the options' levers, or None."""
+    """Return the newest stored race of this step that has results for the levers, or None."""
     store = open_store(options.location)
     races = (raced(options, store, f"{name}-*") for name in stored_names(store, options))
     return next((found for found in races if found.advices or found.out), None)
 
 
 def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Changes, float]:
-    """Return the seconds of the whole job with each config, from the start of the process. `steps`
-    replaces the job's requested number of steps. The time of the user's own config comes from the
-    comparison that has the most blocks.
-    """
+    """Return the seconds that a job takes, by config. `steps` replaces the job's step count."""
 
     def job_s(row: Advice, side: str) -> float:
         more = 0 if steps is None else steps - row.job_steps
@@ -326,7 +321,7 @@ def jobs_s(rows: Mapping[Changes, Advice], steps: int | None = None) -> dict[Cha
 
 
 def chosen(jobs: Mapping[Changes, float]) -> Changes:
-    """Return the config with the fewest changes among those with nearly the shortest job."""
+    """Return the fastest config. Of equally fast ones, return the one with the fewest changes."""
     near = [changes for changes in jobs if jobs[changes] <= LITTLE * min(jobs.values())]
     return min(near, key=lambda changes: (len(changes), jobs[changes]))
 
@@ -357,7 +352,7 @@ def _refused(row: Advice, options: AdviseOptions) -> str | None:
     limit = options.memory_limit
     if limit is not None and (row.candidate_first_bytes or 0) > limit * GIB:
         return f"needs {size(row.candidate_first_bytes)}"
-    return "other bits" if options.same_bits and not _keeps_bits(row) else None
+    return "computes other bits" if options.same_bits and not _keeps_bits(row) else None
 
 
 def _failed(trials: ConfigTrials) -> str | None:

@@ -1,4 +1,4 @@
-"""Runs a command about a step: measures, prints the answer, and writes it to files."""
+"""Runs a command about a step, prints its answer, and writes the answer to files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +26,7 @@ def answer_step(
     out: Console,
     *further: Any,
 ) -> int:
-    """Measure, print and write the answer. Return the exit code. Pass `further` to `measure`."""
+    """Call `measure`, print and write its answer, and return the exit code."""
     from cudnn_sweep.orchestrator.running.run_sweep import open_results  # slow to import
 
     with reported(options.write, measure.__name__, options.workload):
@@ -64,7 +64,7 @@ def shown_and_written(
         ):
             try:
                 write()
-            except OutputError as error:  # the others are written all the same
+            except OutputError as error:  # the other files are still written
                 warn(console, f"sweep: {error}")
                 code = code or exit_code_of(error)
     return code
@@ -72,7 +72,7 @@ def shown_and_written(
 
 @contextmanager
 def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
-    """Write an unfinished answer to each file. If the `with` block fails, write the error."""
+    """Write an unfinished answer to each file. Write the error if the `with` block fails."""
 
     def no_answer(reason: str, state: State, *, streams: bool = True) -> None:
         headline = f"No answer: {reason}"
@@ -81,8 +81,8 @@ def reported(files: Sequence[str], kind: str, subject: str) -> Iterator[None]:
 
     for file in files:
         if Path(file).suffix not in formats():
-            raise SpecError(f"--write {file}: allowed are names that end in {', '.join(formats())}")
-    # no older answer stays, even if the command is killed
+            raise SpecError(f"--write {file}: the name must end in one of {', '.join(formats())}")
+    # removes an older answer, even if the command is killed later
     no_answer("the command has not ended", "unfinished", streams=False)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Options that describe a model's step and a job, for `sweep advise` and similar commands."""
+"""Options of `sweep advise` and similar commands."""
 
 import json
 import shlex
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from cudnn_sweep.orchestrator.planning.session import Job
 
 WRITE = (
-    "Also write the answer to FILE: .md, .html, .json, .txt, .xml for JUnit, .prom for OpenMetrics. "
-    "Repeat for more."
+    "Also write the answer to FILE. Its name ends in .md, .html, .json, .txt, .xml (JUnit) or "
+    ".prom (OpenMetrics). Can be repeated."
 )
 MinutesOption = Annotated[
-    float, AtLeast(0.1), "Time limit in minutes; a decision ends the measurement earlier."
+    float, AtLeast(0.1), "Time limit in minutes. The measurement ends earlier if it is decided."
 ]
 MinEffectOption = Annotated[
-    float, typer.Option(min=0.001, max=1.0, help="The smallest slowdown that counts, as a share.")
+    float, typer.Option(min=0.001, max=1.0, help="Smallest slowdown to report, such as 0.01.")
 ]
 
 
@@ -37,10 +37,10 @@ class _Model:
         str,
         POSITIONAL,
         "MODEL",
-        "file.py:name or package.module:name of an nn.Module class, a function that returns a "
-        "module, a module, a step (a function that takes a torch.Tensor), or a @workload.",
+        "What to measure, given as file.py:name or package.module:name. It is an nn.Module, its "
+        "class, a function that returns a module, a function of a torch.Tensor, or a @workload.",
     ]
-    input: Annotated[Sequence[str], "SIZES", "Input sizes, such as 8x3x512x512."] = ()
+    input: Annotated[Sequence[str], "SIZES", "Sizes of the input, such as 8x3x512x512."] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,40 +48,40 @@ class StepOptions(_Model):
     argument: Annotated[
         Sequence[str],
         "NAME=VALUE",
-        "Keyword argument of the class or function: JSON or plain text. Repeat for more.",
+        "Keyword argument of the class or function. VALUE is JSON or plain text. Can be repeated.",
     ] = ()
     inputs: Annotated[
         str | None,
         "YAML",
-        "Arguments of a model whose input is not a single float tensor of size --input: "
-        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}', a list for positional "
-        "arguments, or a function of your own as file.py:name.",
+        "Arguments of a model that does not take a single float tensor, such as "
+        "'{input_ids: {shape: [batch, length], dtype: int64, below: 30522}}'. Give a list for "
+        "positional arguments, or file.py:name for a function of your own.",
     ] = None
     loss: Annotated[
         str | None,
-        "mean_square, cross_entropy, own (the model returns it), or a loss of your own as file.py:name.",
+        "mean_square, cross_entropy, own (the model returns it), or file.py:name for your own.",
     ] = None
     expect: Annotated[
         str | None,
         "COUNTS",
-        "Counts that the model must have: parameters=223685,convolutions=7, or one of the two.",
+        "Expected counts of the model, such as parameters=223685,convolutions=7.",
     ] = None
     precision: Annotated[str, "fp32, tf32, bf16, fp16, amp_bf16 or amp_fp16."] = "tf32"
     layout: Annotated[
         str, "contiguous, channels_last, or weights (only the parameters are channels_last)."
     ] = "contiguous"
-    direction: Annotated[str | None, "A model's direction: training (default) or inference."] = None
+    direction: Annotated[str | None, "training (default) or inference."] = None
     results: Annotated[
-        str | None, "Folder or URL. Default: `results` in ./cluster.yaml, or ./results."
+        str | None, "Folder or URL of results. Default: `results` in ./cluster.yaml, or ./results."
     ] = None
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
-    """Time of the command's start, by `time.monotonic`. Time limits count from it."""
+    """Start of the command, by `time.monotonic`."""
 
     @property
     def measures_nothing(self) -> bool:
-        """Whether stored results give the answer, so that no device is needed."""
+        """Whether the answer comes from stored results."""
         return False
 
     @property
@@ -106,67 +106,65 @@ class _Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job(_Model):
-    steps: Annotated[
-        int | None, AtLeast(1), "Steps of your job in one process.  [default: 10000]"
-    ] = None
+    steps: Annotated[int | None, AtLeast(1), "Number of steps of your job.  [default: 10000]"] = (
+        None
+    )
     hours: Annotated[
-        float | None, AtLeast(0.0001), "Instead of --steps: your job's time with benchmark off."
+        float | None, AtLeast(0.0001), "Duration of your job with benchmark off. Replaces --steps."
     ] = None
     regime: Annotated[
-        str | None, "YAML", "How sizes arrive, such as fresh or '{cycle: {sizes: 4}}'."
+        str | None, "YAML", "How input sizes change, such as fresh or '{cycle: {sizes: 4}}'."
     ] = None
     shapes: Annotated[
         str | None,
         "FILE.csv",
-        "Sizes that your data has, with a column `count`: batch,height,width,count.",
+        "Input sizes of your data, with columns such as batch,height,width,count.",
     ] = None
     state: Annotated[
         Literal["container", "warm"],
-        "Where your job starts: in a new container (CUDA's cache of compiled kernels is empty) or on a "
-        "warm machine.",
+        "Whether your job starts in a new container, where CUDA compiles its kernels again, or on "
+        "a warm machine.",
     ] = "container"
     minutes: Annotated[
         float | None,
         AtLeast(0.1),
-        "Time limit in minutes; a decision ends the measurement earlier.  "
-        "[default: 20, or 3 if only benchmark is compared]",
+        "Time limit in minutes. The measurement ends earlier if it is decided.  "
+        "[default: 20, or 3 to compare only benchmark off and on]",
     ] = None
     memory_limit: Annotated[
         float | None, AtLeast(0.001), "GIB", "Reject settings that need more GPU memory than this."
     ] = None
-    runs: Annotated[int, AtLeast(1), "Predict the mean time of this many runs of your job."] = 1
+    runs: Annotated[int, AtLeast(1), "Predict the mean time of this number of runs."] = 1
     ranks: Annotated[
-        int | None, AtLeast(2), "Also predict what a job on this many ranks loses by waiting."
+        int | None, AtLeast(2), "Also predict the time that this many ranks lose by waiting."
     ] = None
     measure_ranks: Annotated[
-        int | None, AtLeast(2), "Measure the step on this many GPUs of this host together."
+        int | None, AtLeast(2), "Measure the step as one job on this many GPUs of this host."
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseOptions(_Answer, StepOptions, _Job):
-    """Options in the order of their help: the model, the job, the step, and the answer."""
+    """Options of `sweep advise`."""
 
     kind: ClassVar[str] = "advise"
     """Name of the command, and of its answer."""
     levers: Annotated[
         str | None,
         "NAMES",
-        "Settings to race: benchmark,layout,execution (all, the default) or some of them.",
+        "Settings to race. Default: benchmark,layout,execution.",
     ] = None
     allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
         None
     )
-    same_bits: Annotated[bool, "Advise only a config that computes the same bits as yours."] = False
+    same_bits: Annotated[bool, "Allow only configs that compute the same bits as yours."] = False
     freeze: Annotated[
         str | None,
         "FILE.json",
-        "File of `sweep freeze`. Also measure its choice, beside benchmark off and benchmark on.",
+        "Also measure the step with this file, which `sweep freeze` wrote.",
     ] = None
-    from_store: Annotated[bool, "Answer from what is stored; measure nothing."] = False
-    reference: Annotated[
-        bool, "Answer for a bundled network, from the installed results; measure nothing."
-    ] = False
+    from_store: Annotated[bool, "Answer from stored results without measuring."] = False
+    reference: Annotated[bool, "Answer for a bundled network from the installed results."] = False
 
     @property
     def measures_nothing(self) -> bool:
@@ -195,12 +193,12 @@ class AdviseOptions(_Answer, StepOptions, _Job):
         )
 
     def command(self, kind: str | None = None) -> str:
-        """Return a shell line that runs this command, or command `kind`, with these options."""
+        """Return a shell command with these options. `kind` replaces the name of the command."""
         return shlex.join([self.program, kind or self.kind, *self._words()])
 
     @property
     def again(self) -> str:
-        """Shell command that answers again from the store, without measuring."""
+        """Shell command that repeats the answer without measuring."""
         return f"{self.command()} --from-store"
 
     def _words(self) -> list[str]:
@@ -212,9 +210,9 @@ class AdviseOptions(_Answer, StepOptions, _Job):
 class FreezeOptions(AdviseOptions):
     kind: ClassVar[str] = "freeze"
     minutes: Annotated[
-        float, AtLeast(0.1), "Minutes to time benchmark off, benchmark on and the frozen choice."
+        float, AtLeast(0.1), "Time limit in minutes for the comparison that follows the search."
     ] = 5.0
-    # these are no options of `sweep freeze`
+    # `sweep freeze` does not have these options
     levers: Literal["benchmark"] = "benchmark"
     allow: None = None
     same_bits: Literal[False] = False
@@ -226,7 +224,7 @@ class FreezeOptions(AdviseOptions):
     check: Annotated[
         str | None,
         "FILE.json",
-        "Report which plans of this file a step still uses, and the step's time with the file.",
+        "Check which plans of this file the step still uses, and how fast it is.",
     ] = None
 
     @property
@@ -241,9 +239,9 @@ class FreezeOptions(AdviseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class _Sides:
-    base: Annotated[str, POSITIONAL, "BASE", "A commit, a folder, a wheel, or a Python."]
+    base: Annotated[str, POSITIONAL, "BASE", "Old code: a commit, a folder, a wheel, or a Python."]
     head: Annotated[
-        str, POSITIONAL, "HEAD", "The code with the change, typed like BASE; . is the working tree."
+        str, POSITIONAL, "HEAD", "The changed code, such as a commit, or . for the working tree."
     ]
 
 
@@ -251,9 +249,9 @@ class _Sides:
 class TurnOptions(_Answer, StepOptions):
     """Options of `sweep gate`, `sweep bisect` and `sweep bans`."""
 
-    regime: None = None  # this and the next are no options here
+    regime: None = None  # these commands have no --regime and no --shapes
     shapes: None = None
-    benchmark: Annotated[bool, "Turn benchmark on."] = False
+    benchmark: Annotated[bool, "Turn on benchmark."] = False
     min_effect: MinEffectOption = 0.01
     minutes: MinutesOption = 2.5
 
@@ -268,7 +266,7 @@ class CellsOptions(TurnOptions):
 
     workload: Annotated[str, POSITIONAL, "SUITE|MODEL", "A suite, or a model as file.py:name."]
     only: Annotated[
-        Sequence[str], "FIELD=VALUE", "Only these cells of a suite, such as cell_id=..."
+        Sequence[str], "FIELD=VALUE", "Measure only these cells of a suite, such as cell_id=..."
     ] = ()
 
 
@@ -280,18 +278,18 @@ class BansOptions(CellsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BisectOptions(CellsOptions):
-    pythons: Annotated[str, "A,B,...", "Environments with cudnn-sweep, the oldest first."]
+    pythons: Annotated[str, "A,B,...", "Pythons of the environments, the oldest first."]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(TurnOptions, _Sides):
     exact: Annotated[
-        bool, "Compare BASE itself; the usual base of two commits is their merge base."
+        bool, "Compare with BASE itself instead of the merge base of BASE and HEAD."
     ] = False
     cannot_tell: Annotated[
-        Literal["ok", "fail"], "Result of an undecided gate: ok (exit code 0), or fail (3)."
+        Literal["ok", "fail"], "Result of an undecided gate. The exit code is 0 for ok, 3 for fail."
     ] = "fail"
-    comment: Annotated[str | None, typer.Option(hidden=True)] = None  # --write since
+    comment: Annotated[str | None, typer.Option(hidden=True)] = None  # replaced by --write
     junit: Annotated[str | None, typer.Option(hidden=True)] = None
 
 

@@ -1,4 +1,4 @@
-"""Reads `--input` and `--inputs`: a model's inputs."""
+"""Parses the options `--input` and `--inputs`."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from cudnn_sweep.workloads.problem import Shape, none_empty, parse_sizes
 
 
 def one_input(texts: Sequence[str]) -> Shape | None:
-    """Return the sizes of `--input`. Raises SpecError if invalid, BadParameter if repeated."""
+    """Parse `--input`. Raises SpecError if it is invalid, BadParameter if it is repeated."""
     try:
         shapes = [none_empty(parse_sizes(text)) for text in texts]
     except ValueError as error:
@@ -20,14 +20,14 @@ def one_input(texts: Sequence[str]) -> Shape | None:
     if len(shapes) > 1:
         tensors = ", ".join(f"{{shape: {list(shape)}}}" for shape in shapes)
         raise typer.BadParameter(
-            f"found {len(shapes)}, allowed: one. If the model takes several tensors: --inputs '[{tensors}]'",
+            f"found {len(shapes)}, allowed: one. For several tensors, use --inputs '[{tensors}]'",
             param_hint="--input",
         )
     return shapes[0] if shapes else None
 
 
 def read_inputs(text: str | None) -> Inputs | None:
-    """Read `--inputs`. Raises LaunchFileError for values that a suite's `inputs` does not take."""
+    """Parse `--inputs`. Raises LaunchFileError if it is invalid."""
     if text is None:
         return None
     return read_strict_text(f"inputs: {text}", "--inputs", ModelSpec).inputs

@@ -1,4 +1,4 @@
-"""An audit in sections: first who set which flag, then the convolutions, and last what was not seen."""
+"""Formats the findings of an audit as sections."""
 
 import os
 from collections.abc import Iterator
@@ -15,9 +15,12 @@ NOT_SEEN = (
     "An audit does not see: backward passes; convolutions in compiled code, TorchScript, CUDA graphs, "
     "torch.func.vmap, C++ extensions and torch.ops; flags that C++ code sets; other processes, such as workers."
 )
-ALL = 0.97  # share of a loop beside which nothing is worth naming
+ALL = 0.97  # If the share of the loop is at least this, the rest is not explained.
 NO_MODEL = "No call of a torch.nn.Module with a convolution was seen."
-NO_CONVOLUTION = "No convolution ran in this process, so `benchmark` changed nothing in it; see below for what an audit does not see."
+NO_CONVOLUTION = (
+    "No convolution ran in this process, so `benchmark` had no effect in it. "
+    "See below for what an audit does not see."
+)
 
 
 def sections_of(findings: Findings) -> list[Section]:
@@ -58,7 +61,7 @@ def sections_of(findings: Findings) -> list[Section]:
 
 
 def loop_text(findings: Findings) -> str | None:
-    """Return how much of the loop's GPU time the model and optimiser take, or None if untimed."""
+    """Describe the model's share of the loop's GPU time. Return None if it was not measured."""
     loop = findings.gpu_loop
     if loop is None:
         return None
@@ -78,7 +81,7 @@ def who_turned_it(findings: Findings) -> str:
         return "\n".join(map(_turned_text, turned))
     if not findings.writes and findings.torch is not None:
         nothing = "No line of Python set a cuDNN flag or a related environment variable"
-        return f"{nothing}: `benchmark` is {findings.flags_at_end.get('benchmark')}."
+        return f"{nothing}. `benchmark` is {findings.flags_at_end.get('benchmark')}."
     return "No line of Python changed `benchmark`."
 
 
@@ -120,10 +123,10 @@ def _convolution_lines(findings: Findings) -> Iterator[str]:
     if early:
         yield (
             f"{len(early):,} distinct convolutions were first called with benchmark off and "
-            "later with it on: PyTorch keeps the plan of the first call and does not search."
+            "later with it on. PyTorch keeps the plan of their first call and does not search."
         )
     if not any(each.device.startswith("cuda") for each in found):
-        yield "No convolution ran on a GPU: cuDNN's flags changed nothing."
+        yield "No convolution ran on a GPU, so cuDNN's flags had no effect."
 
 
 def _model_text(model: Model) -> str:
@@ -147,7 +150,7 @@ def made_at(model: Model) -> str | None:
 
 
 def place_text(place: SourceLine) -> str:
-    """Return `FILE:LINE (FUNCTION)`. In site-packages or the current folder, FILE is relative."""
+    """Return the place as `FILE:LINE (FUNCTION)`, with a relative path if possible."""
     file = place.file
     if PACKAGES in file:
         file = file.rpartition(PACKAGES)[2]

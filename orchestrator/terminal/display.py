@@ -1,4 +1,4 @@
-"""Displays a running sweep: a live bar at a terminal, occasional lines elsewhere."""
+"""Displays the progress of a running sweep."""
 
 import math
 from collections import Counter
@@ -24,9 +24,9 @@ from cudnn_sweep.orchestrator.terminal.say import say, warn
 from cudnn_sweep.workloads.warnings import ADVICE
 
 POLL_S = 0.25
-LINE_S = 10.0  # between plain lines, except failures; later a tenth of the elapsed time
-VERDICTS_S = 10.0  # between queries of the results: 0.1 s of a core disturbs a trial on a CPU
-REST = 20  # least pause, in durations of a query: at 8,000 trials a query takes seconds
+LINE_S = 10.0  # least time between two lines of progress
+VERDICTS_S = 10.0  # least time between two queries of the verdicts
+REST = 20  # least pause after a query, divided by the duration of the query
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def watch(
     limit_s: float | None = None,
     before: int = 0,
 ) -> Iterator[None]:
-    """Show the progress. `limit_s` is the time limit. Earlier launches recorded `before` trials."""
+    """Show the progress of a sweep. `before` is the number of trials of earlier launches."""
     live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
     display = Display(console, plan, limit_s, live, before)
     verdicts: list[Verdict] = []
@@ -53,7 +53,7 @@ def watch(
             give_back_memory()  # otherwise each query keeps 10 to 40 MB
             ended = monotonic()
             next_look = ended + max(VERDICTS_S, REST * (ended - began))
-        with suppress(UnfinishedError):  # the launch itself reports that
+        with suppress(UnfinishedError):  # the launch reports this error itself
             display.update(ask(), verdicts)
 
     with live or nullcontext(), now_and_then(follow, every_s=POLL_S):
@@ -61,7 +61,7 @@ def watch(
 
 
 class Display:
-    """Shows failures, warnings and progress: at a terminal a live bar, elsewhere some lines."""
+    """Display of progress, failures and warnings. It has a live bar if `live` is given."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Display:
         self._limit_s = limit_s or math.inf
         self._began = self._last = monotonic()
         self._first: tuple[float, int] | None = None
-        """Time of the first update with a trial, and the number of trials recorded by then."""
+        """Time and number of recorded trials from which the pace is computed."""
         self._shown = self._failures = self._warnings = 0
         self._now = ""
         self._causes_shown: set[tuple[str, str]] = set()
@@ -121,12 +121,12 @@ class Display:
         return "; ".join(filter(None, parts))
 
     def share(self, progress: Progress) -> float:
-        """Return the share of trials recorded or of the time limit elapsed, whichever is larger."""
+        """Return how much of the sweep is done, from 0 to 1."""
         of_trials = (self._before + progress.recorded) / (self._before + len(self._cells))
         return min(1.0, max(of_trials, (monotonic() - self._began) / self._limit_s))
 
     def time(self, progress: Progress) -> str:
-        """Return the elapsed time and, once a trial has been recorded, the estimated time left."""
+        """Return a text with the elapsed time and the estimated remaining time."""
         now, recorded, trials = monotonic(), progress.recorded, len(self._cells)
         if self._first is None and (progress.slots or recorded):
             self._first = now, recorded

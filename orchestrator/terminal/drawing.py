@@ -1,4 +1,4 @@
-"""Draws the rows of an answer for a terminal."""
+"""Draws tables for a terminal."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from cudnn_sweep.analysis.results.marked import MarkedColumn
 
-LEAST_SHOWN = 5  # columns; further ones are dropped before a long text is cut below ROOM
+LEAST_SHOWN = 5  # A wide table drops the columns after these first.
 ROOM = 38
-LEAST_TEXT = 24  # width to which a long text may be cut; shorter texts stay whole
-LEAST_ID = 12  # the same of a long word, such as a GPU's UUID
-GAP = 2  # between two columns
+LEAST_TEXT = 24  # width to which a long text may be cut
+LEAST_ID = 12  # width to which a long word, for example a GPU's UUID, may be cut
+GAP = 2  # blanks between two columns
 
 
 def draw(answer: "pa.Table", width: int | None) -> str:
-    """Return the answer as a table, or as a block of lines per row if `width` is too small."""
+    """Return the answer as a table, or as a block of lines for each row if `width` is too small."""
     from cudnn_sweep.analysis.engine.formats import plain_rows, readable
     from cudnn_sweep.analysis.words import printable
 
@@ -42,7 +42,7 @@ def draw(answer: "pa.Table", width: int | None) -> str:
 
 
 def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
-    """Draw a table. If it is too wide, omit intervals, break headings, drop columns, cut texts."""
+    """Draw a table, and shorten it if it is wider than `width`."""
     if not columns or not columns[0].texts:
         return ""
     for whole in (True, False):
@@ -78,7 +78,7 @@ def _room(
 
 
 def _least(column: "MarkedColumn", least: int) -> int:
-    """Return a column's smallest width. Numbers and short texts are never cut."""
+    """Return the smallest width to which a column may be cut."""
     needed = _narrow(column)
     if column.is_number or needed <= LEAST_TEXT:
         return needed

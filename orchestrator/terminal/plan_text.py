@@ -17,7 +17,7 @@ from cudnn_sweep.workloads.problem import sizes_text
 
 
 def cell_labels(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return a distinct name for each cell, by cell_id."""
+    """Return a unique name for each cell, by cell_id."""
     return names_apart(as_row(cell) for cell in cells)
 
 
@@ -29,7 +29,7 @@ def as_row(cell: Cell) -> CellRow:
 def print_part(
     console: Console, chosen: Plan, options: LaunchOptions, slots: int | None, *, gpu: bool
 ) -> None:
-    """Print the part of the chosen plan that the launch runs. `slots` is None if unknown."""
+    """Print what the launch will run. `slots` is None if the number of slots is unknown."""
     plan = options.part(chosen)
     cells = whole_names(as_row(trial.cell) for trial in plan.trials)
     trials = Counter(trial.cell.cell_id for trial in plan.trials)
@@ -53,7 +53,7 @@ def print_part(
         looks = ", ".join(map(str, plan.looks))
         if plan.decided_by:
             say(console, f"Contrasts that decide a cell: {'; '.join(map(str, deciding_in(plan)))}.")
-        more = "blocks and gets no more once it is decided"
-        say(console, f"Each cell is examined after {looks} {more}.")
+        more = "A decided cell gets no more blocks."
+        say(console, f"Each cell is examined after {looks} blocks. {more}")
     if options.shard is not None:
         say(console, f"Shard {options.own_shard} of all {len(chosen.trials)} trials.")

@@ -9,17 +9,17 @@ from rich.text import Text
 
 from cudnn_sweep.analysis.words import printable
 
-PLAIN_WIDTH = 180  # columns if the output is no terminal: a row of a table stays on a line
+PLAIN_WIDTH = 180  # columns, used if the output is not a terminal
 
 
 def console_here(*, stderr: bool = False, plain_width: int = PLAIN_WIDTH) -> Console:
-    """Return a console as wide as the terminal, or `plain_width` wide if stdout is no terminal."""
+    """Return a console. Its width is `plain_width` if stdout is not a terminal."""
     width = None if sys.stdout.isatty() else plain_width
     return Console(width=width, stderr=stderr, markup=False)
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print `text` unwrapped, without control characters. Do not interpret `[b]` or `:cat:`."""
+    """Print `text` without wrapping it. Markup and emoji codes are printed as they are."""
     text = printable(text)
     console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Prints a summary at a launch's end, with a verdict table."""
+"""Prints a summary with a table of verdicts at the end of a launch."""
 
 import shlex
 from collections import Counter
@@ -41,23 +41,24 @@ from cudnn_sweep.workloads.warnings import ADVICE, WarningName
 
 CAUSES_SHOWN = 5
 LAUNCH_BOUND_NOTE = (
-    "* The loop is CPU-bound: device time shows the setting's effect, wall time does not."
+    "* The loop is CPU-bound, so device time shows the setting's effect, and wall time does not."
 )
 CELLS_NAMED = 3  # for each cause of failures
-WIDE = 125  # columns of a terminal with room for intervals
+WIDE = 125  # columns that a terminal needs to show intervals
 GPU_ADVICE = (
     "check its clocks, power limit, temperature and memory errors (nvidia-smi -q -i UUID); until it is "
     "repaired, exclude it with CUDA_VISIBLE_DEVICES, or exclude its node from the cluster"
 )
 RESEMBLING = (
-    "consecutive blocks resemble each other more than chance explains (at the 5% level), so intervals may be too "
-    "narrow. Find what drifts during the sweep (temperature, other load), or measure again at another time"
+    "consecutive blocks are more alike than chance explains (at the 5% level), so intervals may be "
+    "too narrow. Find what changes during the sweep (temperature, other load), or measure again "
+    "at another time"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Results of a sweep, from its store and progress. Each is read when it is first used."""
+    """Results of a sweep. Each result is read when it is first used."""
 
     store: Store
     session: Session
@@ -90,7 +91,7 @@ class Summary:
 
     @cached_property
     def races(self) -> list[RaceState]:
-        """Comparisons of a race's configs with the fastest config. Empty if there is no race."""
+        """Comparisons of each config with the fastest one, or an empty list if there is no race."""
         return RaceState.of(self.store, self.session.sweep_id) if self.session.plan.is_race else []
 
     @property
@@ -111,7 +112,7 @@ class Summary:
 
     @cached_property
     def warnings(self) -> Counter[WarningName]:
-        """Number of the sweep's records with each warning. Repeated trials count, too."""
+        """Number of the sweep's records with each warning."""
         column = self.store.snapshot(self.session.sweep_id).table(["warnings"])["warnings"]
         return Counter(name for names in column.to_pylist() for name in names or ())
 
@@ -178,7 +179,7 @@ def print_summary(
 def race_lines(
     states: Sequence[RaceState], cells: Mapping[str, str], width: int | None
 ) -> Iterator[str]:
-    """Yield one line for each cell, with its fastest config, then a table of all configs."""
+    """Yield the fastest config of each cell, then one table of all configs in all cells."""
     for _, of_cell in groupby(states, attrgetter("cell_id")):
         first, *others = of_cell
         is_open = any(each.state in (OPEN, HOPELESS) for each in (first, *others))
@@ -239,7 +240,8 @@ def device_text(verdict: Verdict) -> str:
 def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> Iterator[str]:
     progress, sweep_id = summary.progress, summary.session.sweep_id
     if progress.lost or progress.repeated:
-        yield f"{progress.lost} attempts lost their worker; {progress.repeated} records came twice."
+        lost, repeated = progress.lost, progress.repeated
+        yield f"The worker died in {lost} attempts. {repeated} records came twice."
     by_cause: dict[tuple[str, str], list[Failure]] = {}
     for failure in progress.failures:
         by_cause.setdefault(cause(failure.status, failure.message), []).append(failure)
@@ -249,8 +251,8 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     if summary.not_run:
         cells = counted(len(progress.hopeless), "cell")
         yield (
-            f"\n{counted(summary.not_run, 'further trial')} of {cells} did not run: every config raised the "
-            "same exception twice. Fix the cause and launch again."
+            f"\n{counted(summary.not_run, 'further trial')} of {cells} did not run, because every "
+            "config raised the same exception twice. Fix the cause and launch again."
         )
     more = len(by_cause) - CAUSES_SHOWN
     if more > 0:
@@ -259,7 +261,8 @@ def _failure_lines(summary: Summary, results: str, options: LaunchOptions) -> It
     for reason in progress.reasons:
         yield f"\na worker gave up a trial: {reason}"
     for trial_id in progress.given_up:
-        yield f"\n{trial_id} lost its workers; run it alone:\n  {options.again(sweep_id, trial_id)}"
+        again = options.again(sweep_id, trial_id)
+        yield f"\nEach worker that ran {trial_id} died. Run this trial alone:\n  {again}"
 
 
 def _cause_lines(summary: Summary, failures: Sequence[Failure]) -> Iterator[str]:
@@ -278,7 +281,7 @@ def _next_lines(summary: Summary, results: str, options: LaunchOptions) -> Itera
         cells = {each.cell_id for each in summary.verdicts}
         has_begun = len(cells) == summary.session.of_cells
         what = third_blocks(summary.verdicts) if has_begun else None
-        yield f"{options.command()}   # {what or 'runs what is missing'}"
+        yield f"{options.command()}   # {what or 'runs the missing trials'}"
     if set(summary.statuses) - {"ok", "raced_out"}:
         yield f"{program} query failures{one}"
     if "ok" not in summary.statuses:
@@ -303,15 +306,15 @@ def slow_gpu_lines(store: Store, sweep_id: str) -> Iterator[str]:
 
 
 def shard_lines(session: Session, there: Collection[StoredTrial]) -> Iterator[str]:
-    """Yield a line on the session's shard, if any. `there` has the whole plan's recorded trials."""
+    """Yield a line on the session's shard. `there` has the recorded trials of all shards."""
     if session.shard is None:
         return
     own = {trial.trial_id for trial in session.own.trials}
     recorded = sum(trial.trial_id in own for trial in there)
     yield (
-        f"Shard {session.shard}: {recorded} of its {len(own)} trials recorded; "
-        f"{session.plan_trials - len(own)} belong to other shards; "
-        f"{len(there) - recorded} of these are recorded too."
+        f"Shard {session.shard}: {recorded} of its {len(own)} trials are recorded. "
+        f"{session.plan_trials - len(own)} trials belong to other shards. "
+        f"{len(there) - recorded} of these are recorded, too."
     )
 
 

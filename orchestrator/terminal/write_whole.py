@@ -1,8 +1,9 @@
-"""Writes files that the user named, whole or not at all; a failure raises OutputError."""
+"""Writes files that the user named. Failures raise OutputError."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EEXIST
 from pathlib import Path
 
 from cudnn_sweep.analysis.errors import StoreError
@@ -12,7 +13,7 @@ from cudnn_sweep.orchestrator.errors import OutputError
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Turn OSErrors of the `with` block into an OutputError that names `file`."""
+    """Convert an OSError in the `with` block to an OutputError that names `file`."""
     try:
         yield
     except OSError as error:
@@ -21,7 +22,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def written_anew(file: Path) -> Iterator[Path]:
-    """Yield a path that becomes `file`. If `file` exists or is not writable, raise OutputError."""
+    """Yield a temporary path, and rename it to `file`. Raises OutputError if `file` exists."""
     with writing(file), held_folder(f".{file.name}.", file.parent) as folder:
         made = folder / file.name
         yield made
@@ -29,7 +30,9 @@ def written_anew(file: Path) -> Iterator[Path]:
             os.link(made, file)
         except FileExistsError:
             raise
-        except OSError:  # the file system has no hard links
+        except OSError as error:  # the file system has no hard links
+            if file.exists():
+                raise FileExistsError(EEXIST, os.strerror(EEXIST)) from error
             made.rename(file)
 
 
@@ -38,12 +41,12 @@ def is_stream(path: Path) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text`, atomically unless `path` is a device or a pipe. Raises OutputError."""
+    """Write `text` to a file, device or pipe. A file is replaced atomically. Raises OutputError."""
     import pyarrow as pa
 
     from cudnn_sweep.analysis.store.folder import LocalFolder
 
-    target = path.resolve()  # a link stays a link
+    target = path.resolve()  # a symbolic link is kept
     with writing(path):
         if is_stream(path) or path.is_dir() or not target.parent.is_dir():
             path.write_text(text, encoding="utf-8")

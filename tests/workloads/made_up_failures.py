@@ -129,9 +129,9 @@ FAILURES: list[tuple[str, str, dict[str, Any], str]] = [
         {},
         "a function `step(batch: torch.Tensor)` that calls the model's `training_step`",
     ),
-    ("Norm", "3x64x64", {}, "other sizes with --input: BatchNorm2d was given 3x64x64"),
-    ("Net", "2x4x16x16", {}, "other sizes with --input: Conv2d was given 2x4x16x16"),
-    ("Head", IMAGES, {}, "other sizes with --input: Linear was given 2x784"),
+    ("Norm", "3x64x64", {}, "other sizes with --input: BatchNorm2d was called with 3x64x64"),
+    ("Net", "2x4x16x16", {}, "other sizes with --input: Conv2d was called with 2x4x16x16"),
+    ("Head", IMAGES, {}, "other sizes with --input: Linear was called with 2x784"),
     (
         "Joins",
         "2x3x15x15",

@@ -66,7 +66,7 @@ def test_what_is_installed_and_fails_to_import_shows_its_cause(tmp_path: Path) -
     with pytest.raises(WorkloadError) as error:
         import_named("torch.nets.gone:Net")
     assert str(error.value) == (
-        "torch.nets.gone cannot be imported: torch is installed and has no module nets"
+        "torch.nets.gone cannot be imported: torch is installed, but it has no module nets"
     )
     file = tmp_path / "broken.py"
     file.write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
@@ -88,12 +88,12 @@ def test_a_file_or_name_that_is_not_there_is_told_with_what_is(
         import_named("my_nets.py:Segmentor")
     with pytest.raises(WorkloadError, match="in my_nets.py 'sys.path'; allowed: Segmenter$"):
         import_named("my_nets.py:sys.path")
-    with pytest.raises(WorkloadError, match=r"as in my_nets.py:NAME \(found: none\)$"):
+    with pytest.raises(WorkloadError, match=r"such as my_nets.py:NAME \(found: none\)$"):
         find_workload("my_nets.py")
     Path("more.py").write_text(
         "from torch.nn import Module, ReLU\nclass First(Module): ...\nclass Other(ReLU): ...\nx = 1\n"
     )
-    found = r"more.py: add the class, as in more.py:First \(found: First, Other\)$"
+    found = r"more.py: add the name of a class, such as more.py:First \(found: First, Other\)$"
     with pytest.raises(WorkloadError, match=found):
         find_workload("more.py")
 

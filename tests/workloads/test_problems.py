@@ -151,7 +151,7 @@ def test_bundled_problems_have_the_name_of_their_file_and_all_rows_are_read() ->
 def test_sizes_have_names_from_two_to_five(shape: Shape, names: dict[str, int] | None) -> None:
     if names is None:
         with pytest.raises(
-            WorkloadError, match="the input 1x2x3x4x5x6 has 6 sizes; at most 5 have"
+            WorkloadError, match="the input 1x2x3x4x5x6 has 6 sizes; allowed are at most 5"
         ):
             named_sizes(shape)
         return

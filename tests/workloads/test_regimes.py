@@ -210,12 +210,22 @@ def test_sizes_come_in_the_order_in_which_stored_results_had_them(
         ("last_partial_batch", {"full_batches": 1}, 2, [2, 1]),
         ("last_partial_batch", {"full_batches": 1, "last": 0.1}, 3, [3, 1]),
         ("last_partial_batch", {"full_batches": 2, "last": 0.7}, 10, [10, 10, 7]),
-        ("last_partial_batch", {}, 1, "last=0.5 must give a batch below 1"),
-        ("last_partial_batch", {"last": 0.99}, 8, "last=0.99 must give a batch below 8"),
+        ("last_partial_batch", {}, 1, "last=0.5 must give a batch size below 1"),
+        ("last_partial_batch", {"last": 0.99}, 8, "last=0.99 must give a batch size below 8"),
         ("train_and_eval", {"train_steps": 1, "eval_steps": 2}, 1, [1, 2, 2]),
         ("train_and_eval", {"train_steps": 1, "eval_steps": 1, "eval_batch": 0.01}, 8, [8, 1]),
-        ("train_and_eval", {"eval_batch": 0.3}, 1, "eval_batch 0.3 leaves the batch at 1"),
-        ("train_and_eval", {"eval_batch": 1.01}, 8, "eval_batch 1.01 leaves the batch at 8"),
+        (
+            "train_and_eval",
+            {"eval_batch": 0.3},
+            1,
+            "eval_batch=0.3 must change the batch size of 1",
+        ),
+        (
+            "train_and_eval",
+            {"eval_batch": 1.01},
+            8,
+            "eval_batch=1.01 must change the batch size of 8",
+        ),
     ],
 )
 def test_a_batch_of_another_size_is_at_least_one_and_really_another(

@@ -115,9 +115,9 @@ class Silent(ShapeRegime):
 @pytest.mark.parametrize(
     ("rule", "fault"),
     [
-        (3, "regime own.py:It is a int; allowed: a class derived from ShapeRegime"),
-        (int, "regime own.py:It is a type; allowed: a class derived from ShapeRegime"),
-        (Growing(by=1.0), "is a Growing; allowed: a class derived"),
+        (3, "regime own.py:It is a int; allowed: a subclass of ShapeRegime"),
+        (int, "regime own.py:It is a type; allowed: a subclass of ShapeRegime"),
+        (Growing(by=1.0), "is a Growing; allowed: a subclass"),
         (Endless, "regime own.py:It has no method `period`"),
         (Odd, "`varies` is 'colour'; allowed: 'nothing', 'batch', 'space', 'batch and space'"),
         (Silent, "`varies` is None; allowed"),

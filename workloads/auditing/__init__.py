@@ -1,1 +1,1 @@
-"""The audit inside the process of a user's script. Nothing here imports torch before the script does."""
+"""Audits a user's script in its own process. Torch is not imported before the script does."""

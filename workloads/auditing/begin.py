@@ -1,7 +1,6 @@
-"""Begins an audit when Python starts, before Python runs the user's script.
+"""Begins an audit before Python runs the user's script.
 
-Python itself runs the script, so `__main__`, sys.argv, sys.path and the exit code are those of
-`python script.py`. Functions of torch are replaced once torch is imported.
+Some functions of torch are replaced when the script imports torch.
 """
 
 import atexit
@@ -28,14 +27,13 @@ from cudnn_sweep.workloads.auditing.models import Models
 from cudnn_sweep.workloads.auditing.writes import Writes, variables_now
 
 VARIABLE = "CUDNN_SWEEP_AUDIT"
-"""Environment variable with JSON. `findings` is the file to write, and `modules` is the folder of
-the script's modules. `steps`, if not null, limits how often a model is called. `python_path` is the
-user's PYTHONPATH, or null without one."""
-END = signal.SIGRTMAX - 2  # ends a script at its limit of calls; scripts do not handle this signal
+"""Environment variable with JSON. `findings` is the file to write, `modules` is the folder of the
+script, `steps` is the limit of calls of a model, and `python_path` is the user's PYTHONPATH."""
+END = signal.SIGRTMAX - 2  # signal that ends a script at its limit of calls
 
 
 def begin(folder: str, before: Collection[str]) -> None:
-    """Begin the audit and remove our `folder` from sys.path. Modules in `before` stay imported."""
+    """Begin the audit and remove `folder` from sys.path. Modules in `before` stay imported."""
     request = json.loads(os.environ.pop(VARIABLE))
     sys.path.remove(folder)
     if request["python_path"] is None:
@@ -58,7 +56,7 @@ def _import_their_own_sitecustomize() -> None:
         if error.name != "sitecustomize":
             raise
         if ours is not None:
-            sys.modules["sitecustomize"] = ours  # the running import pops it from there
+            sys.modules["sitecustomize"] = ours  # the import that is running needs it
 
 
 class _Audit:
@@ -77,7 +75,7 @@ class _Audit:
         self._limit_reached = False
 
     def begin(self) -> None:
-        atexit.register(self._write)  # registered first, it runs last
+        atexit.register(self._write)  # runs last, because it is registered first
         signal.signal(END, lambda *_: self._end())
         self._watch_ends()
         self._writes.watch_variables()
@@ -91,7 +89,7 @@ class _Audit:
         self._writes.watch_flags(torch)
 
     def _watch_ends(self) -> None:
-        """Make os._exit write the findings, since os._exit runs no atexit functions."""
+        """Make os._exit write the findings, because it does not run atexit functions."""
         end = os._exit
 
         def _exit(status: int) -> NoReturn:
@@ -103,7 +101,7 @@ class _Audit:
         os._exit = _exit
 
     def _end_after(self, calls: int) -> None:
-        """Raise SystemExit in the main thread if a model's `calls` have reached the limit."""
+        """End the script if the number of `calls` of a model has reached the limit."""
         if self._steps is not None and calls >= self._steps:
             signal.pthread_kill(threading.main_thread().ident or 0, END)
 
@@ -114,10 +112,10 @@ class _Audit:
 
     def _write(self) -> None:
         if os.getpid() != self._process:
-            return  # forked off by the script
+            return  # a process that the script forked
         part = f"{self._file}.part"
         with self._own:
-            # characters that UTF-8 cannot encode become `?`
+            # characters that UTF-8 cannot encode are replaced by `?`
             with open(part, "w", encoding="utf-8", errors="replace") as file:
                 json.dump(asdict(self._findings()), file, ensure_ascii=False)
             os.replace(part, self._file)
@@ -152,13 +150,13 @@ class _Audit:
 
 
 def _cudnn_version(torch: ModuleType) -> int | None:
-    with suppress(RuntimeError):  # not the cuDNN that torch was built with
+    with suppress(RuntimeError):  # torch was built with another cuDNN
         return cast("int | None", torch.backends.cudnn.version())
     return None
 
 
 def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Call `do` with the module `name` as soon as a script has imported this module."""
+    """Call `do` with the module `name` when the script imports it."""
     sys.meta_path.insert(0, _Finder(name, do))
 
 
@@ -177,7 +175,7 @@ class _Finder(MetaPathFinder):
         if spec is not None and (loader := spec.loader) is not None:
 
             def exec_module(module: ModuleType) -> None:
-                del loader.exec_module  # restores the loader's own method before it runs
+                del loader.exec_module  # restores the loader's own method
                 loader.exec_module(module)
                 self._do(module)
 

@@ -1,8 +1,7 @@
-"""Counts calls of torch's convolutions, and the distinct cuDNN plans that these calls need.
+"""Counts the calls of torch's convolutions, and the distinct convolutions among them.
 
-Replaces torch's convolution functions by functions that note each call. A call whose sizes were
-seen before costs one dictionary look-up: see docs/your-model.md and tests/studies/audit_cost.py.
-torch.compile, torch.jit and torch.fx treat the new functions as torch's own.
+Torch's convolution functions are replaced by functions that record each call. The cost of this is
+measured in tests/studies/audit_cost.py.
 """
 
 from bisect import bisect_right
@@ -17,8 +16,8 @@ from typing import Any
 from cudnn_sweep.workloads.auditing.findings import Convolution, OwnErrors, Sizes
 from cudnn_sweep.workloads.layout import layout_of
 
-MOST_SHAPES = 100_000  # most distinct calls that are kept: at 1 kB each, 100 MB
-TAIL = 0.1  # share of calls at the end; new shapes there mean that more would follow
+MOST_SHAPES = 100_000  # largest number of distinct calls that are kept
+TAIL = 0.1  # share of calls that form the end of a script
 DIRECT = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED = (*DIRECT[:5], "output_padding", "groups", "dilation")
 ARGUMENTS = {
@@ -26,7 +25,7 @@ ARGUMENTS = {
     **{f"conv_transpose{dimensions}d": TRANSPOSED for dimensions in (1, 2, 3)},
 }
 TRACED = ("FakeTensor", "FunctionalTensor")
-"""Tensor types with which torch.compile and torch.export trace functions."""
+"""Types of the tensors with which torch.compile and torch.export trace functions."""
 
 Plan = tuple[Any, ...]
 Tensor = Any  # torch is not imported here
@@ -35,7 +34,7 @@ Call = Callable[..., Tensor]
 
 @dataclass(eq=False, slots=True)
 class Tally:
-    """Count of calls with the same thread, function, sizes, types and flags."""
+    """Number of calls with the same thread, function, sizes, types and flags."""
 
     plan: Convolution
     benchmark: bool
@@ -46,12 +45,12 @@ class Convolutions:
     def __init__(self, own: OwnErrors) -> None:
         self.own = own
         self.called: defaultdict[int, int] = defaultdict(int)
-        """Number of calls by thread. Each thread writes only its own entry, so no lock is needed."""
+        """Number of calls in each thread."""
         self.not_told_apart = 0
-        self._lock = RLock()  # reentrant: the signal that ends the script may come while it is held
+        self._lock = RLock()  # a signal handler may take it again
         self._tallies: dict[Any, Tally] = {}
         self._plans: dict[Plan, Convolution] = {}
-        """Convolutions by their plans, in the order of the first calls."""
+        """Distinct convolutions, in the order of their first calls."""
 
     def calls(self) -> int:
         return sum(list(self.called.values()))
@@ -68,7 +67,7 @@ class Convolutions:
 
     def watch(self, torch: ModuleType) -> None:
         functional = torch.nn.functional
-        scriptable = torch.jit._builtins._get_builtin_table()  # by the id of a function
+        scriptable = torch.jit._builtins._get_builtin_table()  # keys are ids of functions
         for name, arguments in ARGUMENTS.items():
             call = getattr(torch, name)
             watched = self._watching(torch, call, arguments)
@@ -79,7 +78,7 @@ class Convolutions:
                 scriptable[id(watched)] = scriptable[id(call)]
 
     def _watching(self, torch: ModuleType, call: Call, arguments: tuple[str, ...]) -> Call:
-        """Return a replacement for `call`. It has to be fast, because every convolution runs it."""
+        """Return a fast function that counts a call and then runs `call`."""
         tallies, called, name = self._tallies, self.called, call.__name__
         compiling, tracing = torch.compiler.is_dynamo_compiling, torch._C._is_tracing
         overridden = torch._C._has_torch_function_variadic
@@ -122,7 +121,7 @@ class Convolutions:
             except AttributeError:
                 return call(*args, **kwargs)  # torch raises its own error
             except RuntimeError:
-                if tf32 is not precise_tf32:  # the newer of torch's two interfaces to TF32 was used
+                if tf32 is not precise_tf32:  # the script uses torch's newer setting of TF32
                     tf32 = precise_tf32
                     return convolution(*args, **kwargs)
                 self._count_untold()  # a tensor without strides, such as a sparse one
@@ -148,14 +147,14 @@ class Convolutions:
         def precise_tf32() -> bool:
             return bool(torch._C._get_fp32_precision_getter("cuda", "conv") == "tf32")
 
-        # Pickle finds this function by torch's name for it, such as torch.conv2d.
+        # Pickle finds this function under torch's name, such as torch.conv2d.
         convolution.__module__, convolution.__qualname__ = torch.__name__, name
         return convolution
 
     def _meet(
         self, torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
     ) -> None:
-        """Note this thread's first call with `key`, except in tracing or torch.func transforms."""
+        """Record the first call with `key`, except in a trace or in a transform of torch.func."""
         if type(x).__name__ in TRACED or torch._C._functorch.peek_interpreter_stack() is not None:
             return
         if len(self._tallies) >= MOST_SHAPES:
@@ -163,7 +162,7 @@ class Convolutions:
             return
         try:
             described, is_autocast = _described(torch, key, arguments, x, weight)
-        except RuntimeError:  # torch knows no autocast for the meta device
+        except RuntimeError:  # torch has no autocast for the meta device
             self._count_untold()
             return
         plan, benchmark = tuple(described.values()), key[9]
@@ -187,12 +186,12 @@ class Convolutions:
 def _described(
     torch: Any, key: Any, arguments: tuple[str, ...], x: Tensor, weight: Tensor
 ) -> tuple[dict[str, Any], bool]:
-    """Return the fields of `Convolution` that describe a call, and whether autocast casts `x`."""
+    """Return the fields of a `Convolution`, and whether autocast applies to `x`."""
     _, name, _, input_shape, weight_shape, *_, deterministic, tf32, _, rest = key
     given = dict(zip(arguments[3:], rest, strict=False))
     dimensions = len(weight_shape) - 2
     if len(input_shape) == dimensions + 1:
-        input_shape = (1, *input_shape)  # an image without a batch
+        input_shape = (1, *input_shape)  # the input has no batch
     is_autocast = x.dtype in (torch.float32, torch.float16, torch.bfloat16) and bool(
         torch.is_autocast_enabled(x.device.type)
     )
@@ -218,7 +217,7 @@ def _described(
 def _given(
     arguments: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return the input, the weight, and arguments after the bias. Omitted arguments are None."""
+    """Return the input, the weight and the arguments after the bias. Missing ones are None."""
     given = dict(zip(arguments, args, strict=False)) | kwargs
     x, weight, _, *rest = (given.get(name) for name in arguments)
     return x, weight, tuple(rest)
@@ -232,7 +231,7 @@ def _sizes(given: Any, otherwise: int, dimensions: int) -> Sizes | str:
 
 
 def arrivals_at(numbers: list[int], calls: int) -> tuple[tuple[int, int], ...]:
-    """Return pairs (n, how many of `numbers` are at most n) for n = 1, 10, 100 ... and n = `calls`."""
+    """Return pairs of n and the count of `numbers` up to n, for n = 1, 10, 100, ... and `calls`."""
     powers = (10**exponent for exponent in range(len(str(calls))))
     marks = sorted({*powers, calls} if calls else ())
     return tuple((mark, bisect_right(numbers, mark)) for mark in marks)

@@ -20,16 +20,16 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Writes of a flag or environment variable, equal in all fields but `times` and `at_call`."""
+    """Writes of a flag or environment variable that have the same values and the same line."""
 
     kind: Literal["flag", "variable"]
     name: str
     before: Value
     after: Value
     at: SourceLine
-    """Innermost frame outside torch, or inside torch if torch set the flag unasked."""
+    """Line that wrote the value. It is in torch if torch wrote the value by itself."""
     called_from: SourceLine | None
-    """Innermost frame of the user's code outside the file of `at`. None if no frame is outside."""
+    """Line of another file of the user that led to the write, or None if there is none."""
     times: int
     at_call: int
     """Number of convolution calls before the first of these writes."""
@@ -37,8 +37,7 @@ class Write:
 
 @dataclass(kw_only=True, slots=True)
 class Convolution:
-    """Convolution calls that are equal in all fields from `operation` to `deterministic`. These
-    fields and the alignment of pointers make up the key of PyTorch's plan cache."""
+    """Convolution calls that are equal in all fields from `operation` to `deterministic`."""
 
     operation: str
     input: Sizes
@@ -56,15 +55,15 @@ class Convolution:
     calls: int = 0
     calls_with_benchmark: int = 0
     arrived_at: int
-    """Position of this convolution's first call among the calls of all convolutions, from 1."""
+    """Position of the first call among all convolution calls, counted from 1."""
     benchmark_at_first: bool
-    """Whether `benchmark` was on at the first call. Later calls use the first call's plan."""
+    """Whether the flag `benchmark` was on at the first call."""
     autocast_at_first: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """Shape of the first float tensor in a model's call, or else of the first integer tensor."""
+    """Input shape of a model, with the number of calls at this shape."""
 
     shape: Sizes
     training: int
@@ -74,70 +73,70 @@ class InputShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """An argument of a model, taken over training calls if `training`, else over other calls."""
+    """An argument of a model. Training calls and other calls have separate entries."""
 
     training: bool
     name: str | int
-    """The argument's keyword or, if it has none, its position."""
+    """Keyword of the argument, or its position if it has no keyword."""
     key: str | None
-    """The value's key in a dict argument, `a.b` in a nested dict. None for other arguments."""
+    """Key of the value in a dict, such as `a.b` in a nested dict, or None if it is in no dict."""
     kind: str
-    """The dtype of a tensor, or the type of any other value. `various` if calls differ in it."""
+    """Type of the value or, for a tensor, its dtype. It is `various` if calls differ."""
     shape: tuple[tuple[int | str, ...], ...] | None
-    """For each dimension, its size if constant, and the names of input sizes always equal to it."""
+    """For each dimension, its size if it is constant, and the names of equal input sizes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Making:
-    """How the script made a module."""
+    """The call with which the script made a module."""
 
     at: SourceLine
-    """The innermost frame of the user's own code."""
+    """Line of the user's code that made the module."""
     arguments: dict[str, Any]
-    """Arguments that a suite can contain, by the parameter's name."""
+    """Arguments that a suite can contain, by the name of the parameter."""
     others: list[str]
     """Name and type of each argument that a suite cannot contain."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Model:
-    """Equal outermost modules whose convolutions ran or were compiled by torch.compile."""
+    """A model with convolutions. Equal modules are regarded as one model."""
 
     name: str
     module: str
     file: str | None
     wrapped_in: str | None
     made: Making | None
-    """How the script made the model. None if that is unknown, as for a copy."""
+    """The call that made the model, or None if it is unknown."""
     elements: int
-    """Number of elements in all its parameters together."""
+    """Total number of elements in its parameters."""
     parameters: tuple[str, ...]
     """Names of the parameters of `forward`."""
     arguments: tuple[Argument, ...] = ()
     own_loss: bool = False
-    """Whether the model itself returned a loss in its last call that recorded gradients."""
+    """Whether the model returned a loss in its last call that recorded gradients."""
     calls: int = 0
     convolutions: int = 0
-    """Number of convolution calls within the model's calls."""
+    """Number of convolution calls in all calls of the model."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs (whether a call recorded gradients, number of convolution calls in it)."""
+    """Distinct pairs: whether a call recorded gradients, and its number of convolution calls."""
     unseen: Literal["compiled"] | None
-    """Reason why some of the model's convolutions are not seen. None if all are seen."""
+    """Reason why some convolutions of the model are not counted, or None if all are."""
     without_shape: int = 0
-    """Number of calls without a numeric tensor of two or more dimensions."""
+    """Number of calls without a tensor that has two or more dimensions."""
     shapes: tuple[InputShape, ...] = ()
 
 
 @dataclass(kw_only=True, slots=True)
 class GpuLoop:
-    """Times of the loop on one GPU, after the first five steps."""
+    """Times of a script's steps on one GPU, without the first five steps."""
 
     steps: int
-    """Number of steps. A step with gradients includes its optimiser calls."""
+    """Number of steps. In training, a step ends with the optimiser."""
     work_ms: float
-    """Total time from each model call to the optimiser's end or, in inference, the call's end."""
+    """Total time from each model call to its end or, in training, to the end of the optimiser."""
     loop_ms: float
-    """Total time from each step's start to the next step's start."""
+    """Total time from the start of each step to the start of the next step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,36 +144,34 @@ class Findings:
     schema_version: int
     python: str
     torch: str | None
-    """Version of PyTorch. None if the script did not import torch."""
+    """Version of PyTorch, or None if the script did not import it."""
     cuda: str | None
     gpu: str | None
-    """Name of the GPU. None if the script did not use CUDA."""
+    """Name of the GPU, or None if the script did not use CUDA."""
     cudnn: int | None
     wall_s: float
     limit_reached: bool
     error: str | None
-    """Class of the exception that ended the script. None if there was none."""
+    """Class of the exception that ended the script, or None if there was none."""
     writes: tuple[Write, ...]
     flags_at_end: dict[str, Value]
     variables_at_start: dict[str, str]
     calls: int
     not_told_apart: int
-    """Number of calls without noted sizes. Their tensors have no strides or are on the meta device,
-    or 100,000 distinct calls had been noted already."""
+    """Number of calls whose sizes were not recorded."""
     arrivals: tuple[tuple[int, int], ...]
-    """Pairs of n and the number of distinct convolutions in the first n calls."""
+    """Pairs of a number n and of the number of distinct convolutions in the first n calls."""
     new_in_last_tenth: int
     convolutions: tuple[Convolution, ...]
     models: tuple[Model, ...]
     gpu_loop: GpuLoop | None
-    """Times of the loop. None if no GPU ran a model, if too few steps ran, or if training used no
-    optimiser of torch."""
+    """Times of the steps on a GPU, or None if they were not measured."""
     own_errors: tuple[str, ...]
     """Errors of the audit itself. If there are any, calls may be missing."""
 
 
 class OwnErrors(AbstractContextManager["OwnErrors"]):
-    """A context that catches the audit's own errors and keeps their texts."""
+    """A context manager that catches errors of the audit and keeps their texts."""
 
     def __init__(self) -> None:
         self.texts: set[str] = set()

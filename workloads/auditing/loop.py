@@ -1,7 +1,4 @@
-"""Measures which share of a loop's GPU time the model, backward pass and optimiser take.
-
-Nothing waits for a CUDA event: the event's time is read once the GPU has passed it.
-"""
+"""Measures how much of a loop's time on the GPU the model and the optimiser take."""
 
 from collections import deque
 from importlib import import_module
@@ -10,34 +7,34 @@ from typing import Any
 
 from cudnn_sweep.workloads.auditing.findings import GpuLoop, OwnErrors
 
-WARM_STEPS = 5  # left out: cuDNN starts in them, and benchmark mode searches
+WARM_STEPS = 5  # number of first steps that are left out
 Module = Any  # torch is not imported here
 Event = Any
 
 
 class LoopTimes:
-    """Times of steps in one thread on one GPU: the first thread that calls a model on a GPU."""
+    """Times of the steps in the first thread that calls a model on a GPU."""
 
     def __init__(self, own: OwnErrors) -> None:
         self._own = own
         self._torch: Any = None
         self._of: tuple[int, Any] | None = None
-        """Thread and device of the first model call on a GPU. None before this call."""
+        """Thread and device of the first model call on a GPU, or None before this call."""
         self._began: Event | None = None
         self._ended: Event | None = None
-        """End of the step's work so far; None before its optimiser has run."""
+        """End of the step's work, or None if it has not ended yet."""
         self._training = False
         self._unread: deque[tuple[Event, Event, Event]] = deque()
-        """For each step: where it began, where its work ended, and where the next step began."""
+        """For each step, its start, the end of its work, and the start of the next step."""
         self._sums = GpuLoop(steps=-WARM_STEPS, work_ms=0.0, loop_ms=0.0)
 
     def watch(self, torch: Any) -> None:
         self._torch = torch
-        optimizer = import_module("torch.optim.optimizer")  # torch.optim hides it
+        optimizer = import_module("torch.optim.optimizer")  # torch.optim does not export it
         optimizer.register_optimizer_step_post_hook(self._optimised)
 
     def begin_call(self, module: Module) -> bool:
-        """Begin a step if the last step's work has ended. Return whether to call `end_call`."""
+        """Begin a step if the last step has ended. Return whether `end_call` must be called."""
         device = next((weight.device for weight in module.parameters()), None)
         if device is None or device.type != "cuda":
             return False
@@ -45,7 +42,7 @@ class LoopTimes:
         self._of = self._of or of
         if of != self._of or self._torch.cuda.is_current_stream_capturing():
             return False
-        if self._began is None or self._ended is not None:  # else gradients may be accumulated
+        if self._began is None or self._ended is not None:  # otherwise the same step continues
             began = self._mark()
             if self._began is not None:
                 self._unread.append((self._began, self._ended, began))
@@ -54,7 +51,7 @@ class LoopTimes:
         return True
 
     def end_call(self, *, training: bool) -> None:
-        """End the step's work if no gradients were recorded. Otherwise the optimiser ends it."""
+        """End the step, except in training, in which the optimiser ends it."""
         self._training = self._training or training
         if not self._training:
             self._ended = self._mark()
@@ -81,7 +78,7 @@ class LoopTimes:
                 self._sums.loop_ms += began.elapsed_time(next_began)
 
     def summary(self) -> GpuLoop | None:
-        """Return the sums over ended steps after the warm-up, or None if there are none yet."""
-        with self._own:  # the script may have ended by an error of CUDA's
+        """Return the total times of the steps, or None if no step was measured."""
+        with self._own:  # the script may have ended with a CUDA error
             self._read()
         return self._sums if self._sums.steps > 0 else None

@@ -1,4 +1,4 @@
-"""Notes how a script makes and calls models. A model is a module that no other module calls."""
+"""Records how a script makes and calls models. A model is a module that no other module calls."""
 
 import copyreg
 import inspect
@@ -30,17 +30,17 @@ from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
-"""Attributes that hold the wrapped model in data-parallel modules and in compiled modules."""
-FEWEST_SIZES = 2  # dimensions of a batch, at least: a loss or a learning rate has fewer
+"""Attributes with the wrapped model in data-parallel modules and in compiled modules."""
+FEWEST_SIZES = 2  # smallest number of dimensions of a batch
 
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
 Given = tuple[tuple[str | int, str | None, str, Sizes | None], ...]
-"""Name, key, kind and shape of each argument of a call, as in Argument."""
+"""Name, key, kind and shape of each argument of a call. `Argument` explains them."""
 
 
 class ModelCalls:
-    """Calls of equal modules, which have the same class, size, line of creation and arguments."""
+    """Calls of modules that have the same class and size and were made by the same code."""
 
     def __init__(
         self, module: Module, unseen: Literal["compiled"] | None, made: Making | None = None
@@ -50,7 +50,7 @@ class ModelCalls:
         self.model = Model(
             name=self.type.__qualname__,
             module=self.type.__module__,
-            file=_file_of(self.type),  # looked up now: when a script ends, Python forgets its file
+            file=_file_of(self.type),  # not known any more when the script ends
             wrapped_in=None if inner is module else type(module).__name__,
             parameters=tuple(p.name for p in _named(getattr(self.type, "forward", None))[1:]),
             made=made,
@@ -103,12 +103,12 @@ class ModelCalls:
 
 @dataclass(slots=True)
 class Outermost:
-    """A module called outside of all other modules."""
+    """A module that the script calls directly."""
 
     module: "ref[Module]"
     unseen: Literal["compiled"] | None
     calls: ModelCalls | None = None
-    """Calls of this module and of equal modules. None until the module counts as a model."""
+    """Calls of this and of equal modules, or None if it is not known to be a model."""
 
 
 class Models:
@@ -119,7 +119,7 @@ class Models:
         loop: LoopTimes,
         ending: Callable[[int], None],
     ) -> None:
-        """Before each model call, `ending` is called with the largest call count of any model."""
+        """`ending` is a callback. It gets the number of calls of the most-called model."""
         self._own = own
         self._convolutions = convolutions
         self._loop = loop
@@ -130,7 +130,7 @@ class Models:
         self._torch: Any = None
 
     def summaries(self) -> tuple[Model, ...]:
-        """Return the models, sorted by their number of convolution calls, largest first."""
+        """Return the models. Those with the most convolution calls come first."""
         called = (calls.summary() for calls in list(self._by_kind.values()))
         return tuple(sorted(called, key=lambda model: -model.convolutions))
 
@@ -138,11 +138,11 @@ class Models:
         self._torch = torch
         self._watch_making(torch)
         compiling = torch.compiler.is_dynamo_compiling
-        inside: set[int] = set()  # threads
+        inside: set[int] = set()  # ids of threads in which a module is running
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Call the module as torch does, without extra frames. Record outermost calls."""
+            """Call the module as torch does. Record the call if no other module made it."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)
@@ -194,11 +194,11 @@ class Models:
         output = call(*args, **kwargs)
         training = self._torch.is_grad_enabled()
         if is_timed:
-            with self._own:  # if this fails, the call counts all the same
+            with self._own:  # the call is recorded even if this fails
                 self._loop.end_call(training=training)
         with self._own, unseen_by_modes():
             ran = called() - before
-            # No model: a convolution layer that the script itself calls, and DataParallel's copies.
+            # A single convolution layer and a copy made by DataParallel are not models.
             is_part = isinstance(module, nn.modules.conv._ConvNd) or hasattr(module, "_is_replica")
             if seen is not None and (ran or seen.unseen) and not is_part:
                 self._calls_of(module, seen).note(given, ran, training, output)
@@ -225,7 +225,7 @@ def _making(
     frame: FrameType, class_: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Making:
     making = Making(at=place(frame), arguments={}, others=[])
-    if class_.__module__.startswith("torch."):  # no suite names a class of torch
+    if class_.__module__.startswith("torch."):  # a suite cannot refer to a class of torch
         return making
     names = [p.name for p in _named(class_) if p.kind is p.POSITIONAL_OR_KEYWORD]
     by_name = zip_longest(names[: len(args)], args, fillvalue="*")
@@ -238,7 +238,7 @@ def _making(
 
 
 def _plain(value: Any) -> tuple[Any, ...]:
-    """Return the value in a tuple if a suite can contain it, else an empty tuple."""
+    """Return a tuple with the value if a suite can contain it, and otherwise an empty tuple."""
     if type(value) in (bool, int, str, type(None)):
         return (value,)
     try:
@@ -249,7 +249,7 @@ def _plain(value: Any) -> tuple[Any, ...]:
 
 
 def _unseen_in(torch: ModuleType, module: Module) -> Literal["compiled"] | None:
-    """Return `compiled` if torch.compile compiled a part of `module` that has convolutions."""
+    """Return `compiled` if a part of `module` that has convolutions is compiled."""
     convolution = torch.nn.modules.conv._ConvNd
     for part in module.modules():
         is_compiled = hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
@@ -265,7 +265,7 @@ def _unwrapped(module: Module) -> Module:
 
 
 def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    """Return a call's arguments. Split a dict into its values, but keep a list whole."""
+    """Describe the arguments of a call. Each value of a dict gets its own entry."""
 
     def parts(name: str | int, value: Any, key: str | None = None) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):
@@ -281,7 +281,7 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _first_shape(given: Given) -> Sizes | None:
-    """Return the first shape with two or more dimensions. Float tensors come before integers."""
+    """Return the first shape with two or more dimensions, preferably of a float tensor."""
     shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
     return next((shape for shape in shapes if shape and len(shape) >= FEWEST_SIZES), None)
 

@@ -1,7 +1,4 @@
-"""Controls: operations that never read `benchmark`. A sweep must find no effect on them.
-
-Recurrent layers, normalisation and attention run in cuDNN. Pooling and activations do not.
-"""
+"""Operations that do not use `benchmark`. A sweep must find no effect of it on them."""
 
 import torch
 from torch import nn
@@ -20,19 +17,19 @@ HEADS = (8, 16, 512, 64)  # batch, heads, length, features of a head
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
 def lstm(context: Context) -> TimedStep:
-    """Long short-term memory: one layer of 512 units, batch first."""
+    """One LSTM layer with 512 units."""
     return _recurrent(context, nn.LSTM(HIDDEN, HIDDEN, batch_first=True))
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=SEQUENCES)
 def gru(context: Context) -> TimedStep:
-    """Gated recurrent units: one layer of 512 units, batch first."""
+    """One GRU layer with 512 units."""
     return _recurrent(context, nn.GRU(HIDDEN, HIDDEN, batch_first=True))
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def batch_norm(context: Context) -> TimedStep:
-    """Batch normalisation in training, with the batch's own statistics."""
+    """Batch normalisation in training mode."""
     weight, bias = context.random((IMAGES[1],)), context.random((IMAGES[1],))
     return differentiable_step(
         context,
@@ -44,7 +41,7 @@ def batch_norm(context: Context) -> TimedStep:
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def max_pool(context: Context) -> TimedStep:
-    """Maximum over 2 × 2 places, without overlap."""
+    """Max pooling with a 2 × 2 window."""
 
     def halved(shape: Shape) -> Shape:
         return (*shape[:2], *(size // 2 for size in shape[2:]))
@@ -54,25 +51,25 @@ def max_pool(context: Context) -> TimedStep:
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def relu(context: Context) -> TimedStep:
-    """max(x, 0)."""
+    """ReLU activation, max(x, 0)."""
     return differentiable_step(context, torch.relu, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def sigmoid(context: Context) -> TimedStep:
-    """1 / (1 + exp(-x))."""
+    """Sigmoid activation, 1 / (1 + exp(-x))."""
     return differentiable_step(context, torch.sigmoid, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def tanh(context: Context) -> TimedStep:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent activation."""
     return differentiable_step(context, torch.tanh, {}, _same)
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=HEADS)
 def attention(context: Context) -> TimedStep:
-    """Scaled dot-product self-attention; in cuDNN if possible (half precision on a GPU)."""
+    """Scaled dot-product self-attention. cuDNN computes it in half precision on a GPU."""
 
     def attend(heads: torch.Tensor) -> torch.Tensor:
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH], set_priority=True):

@@ -8,7 +8,7 @@ from cudnn_sweep.workloads.differentiable import DIRECTIONS, Pair, differentiabl
 from cudnn_sweep.workloads.problem import ConvProblem, Shape
 from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
-# By direction: the gradient's name, and whether input, weight and bias get a gradient.
+# Name of the gradient, and whether the input, weight and bias get a gradient.
 GRADIENTS = {
     "backward_data": ("input_gradient", [True, False, False]),
     "backward_filter": ("weight_gradient", [False, True, False]),
@@ -17,9 +17,9 @@ GRADIENTS = {
 
 @workload(directions=(*DIRECTIONS, *GRADIENTS), varies=("batch", "space"), recomputes=True)
 def conv(context: Context) -> TimedStep:
-    """A problem's convolution: forward, either backward operation, or all three operations."""
+    """One convolution, with the sizes of a `problem`."""
     problem = context.problem
-    assert problem is not None, "planning gives this workload a convolution problem"
+    assert problem is not None, "a cell of the workload conv needs a `problem`"
     weight = context.random_weight(problem.weight_shape)
     if context.direction in GRADIENTS:
         return _backward(context, problem, weight)
@@ -52,7 +52,7 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
     def run(inputs: Pair) -> None:
         context.forward(gradient_of, inputs)
 
-    # In the order of `aten.convolution_backward`'s parameters.
+    # These are in the order of the parameters of `aten.convolution_backward`.
     sizes = (
         problem.stride,
         problem.padding,
@@ -61,13 +61,13 @@ def _backward(context: Context, problem: ConvProblem, weight: torch.Tensor) -> T
         problem.output_padding,
         problem.groups,
     )
-    # Under autocast, autograd passes the weight to this operation in autocast's type.
+    # Under autocast, autograd converts the weight to autocast's type before this operation.
     weights = weight.to(context.random_gradient((1,)).dtype)
     return TimedStep(prepare=prepare, run=run, examine=lambda inputs: {name: gradient_of(inputs)})
 
 
 def _functional(problem: ConvProblem) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
-    """Return a convolution that supports CPU autocast, and the arguments that follow its bias."""
+    """Return a convolution function, and its arguments after the bias."""
     first, spatial = (problem.stride, problem.padding), len(problem.kernel_size)
     if problem.transposed:
         last = (problem.output_padding, problem.groups, problem.dilation)

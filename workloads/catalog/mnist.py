@@ -1,7 +1,6 @@
-"""The tutorial MNIST net, trained on 1,500 real digits and tested on 297 other digits.
+"""The net of PyTorch's old MNIST example, trained on 1,500 digits and tested on 297 digits.
 
-The net and optimiser are those of PyTorch's old basic MNIST example. The loss is cross entropy
-in batches of 100. The 8×8 images (see ../digits/README.md) are scaled to 28×28.
+The images have 8×8 pixels (see ../digits/README.md) and are scaled to 28×28.
 """
 
 import gzip
@@ -15,7 +14,7 @@ from cudnn_sweep.workloads.workload import Context, TimedStep, workload
 
 DIGITS = files("cudnn_sweep.workloads").joinpath("digits", "digits.csv.gz")
 TRAINED = 1500
-BATCHES = 15  # of 100
+BATCHES = 15  # of 100 images
 SEED = 0  # of the shuffle
 
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -35,7 +34,7 @@ def mnist_net() -> nn.Sequential:
 
 
 def load_digits() -> Batch:
-    """Return float32 images (1797, 1, 28, 28) with values from 0 to 1, and each image's digit."""
+    """Return float32 images (1797, 1, 28, 28) with values from 0 to 1, and their digits."""
     table = numpy.loadtxt(gzip.decompress(DIGITS.read_bytes()).splitlines(), delimiter=",")
     images = torch.tensor(table[:, :-1] / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     labels = torch.tensor(table[:, -1], dtype=torch.long)
@@ -43,7 +42,7 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """Return the training digits, then the test digits."""
+    """Return the training digits and the test digits."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]
@@ -54,7 +53,7 @@ def split_digits() -> tuple[Batch, Batch]:
     directions=("training",), varies=("batch",), input_shape=(100, 1, 28, 28), batches=BATCHES
 )
 def mnist(context: Context) -> TimedStep:
-    """A step is zero_grad, forward, loss, backward, optimiser; batches are on the device already."""
+    """A training step of the MNIST net. Its batch is already on the device."""
     (images, labels), held = split_digits()
     images, labels = context.like_inputs(images), labels.to(context.device)
     net = context.place(mnist_net())

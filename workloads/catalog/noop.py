@@ -9,5 +9,5 @@ def touch(device: torch.device) -> None:
 
 @workload(directions=("forward",), varies=("batch",), input_shape=(1, 1), pay_one_time_costs=touch)
 def noop(context: Context) -> TimedStep:
-    """Does nothing, to show the overhead of a trial."""
+    """A step that does nothing, to show the overhead of a trial."""
     return TimedStep(prepare=context.random, run=lambda numbers: numbers)

@@ -1,7 +1,7 @@
-"""Times `benchmark` as tutorials do: on and off in one process, by `time.time()`.
+"""Times `benchmark` on and off in one process, as tutorials do.
 
-A step's first call runs the tutorial's script, which gives the trial's `own_times_ms`. Each
-later call is one forward pass with the `benchmark` of the config.
+The first call of a step runs the script of a tutorial, whose times are stored in `own_times_ms`.
+Each later call runs one forward pass with the config's `benchmark`.
 """
 
 import time
@@ -18,7 +18,7 @@ CALLS = 100
 IMAGES: Shape = (64, 3, 256, 256)
 
 
-# A tutorial's script loads cuDNN in its first timed convolution, so nothing here loads it earlier.
+# The first timed convolution must load cuDNN, as in a tutorial.
 of_a_tutorial = workload(
     directions=("forward",), varies=("batch",), input_shape=IMAGES, pay_one_time_costs=touch
 )
@@ -26,19 +26,19 @@ of_a_tutorial = workload(
 
 @of_a_tutorial
 def tutorial_true_first(context: Context) -> TimedStep:
-    """100 calls of Conv2d(3, 64, 3, 1, 1) with benchmark on, then 100 with it off."""
+    """100 calls of Conv2d(3, 64, 3, 1, 1) with benchmark on, then 100 calls with benchmark off."""
     return _script(context, (True, False))
 
 
 @of_a_tutorial
 def tutorial_false_first(context: Context) -> TimedStep:
-    """As tutorial_true_first, but with benchmark off first."""
+    """Like tutorial_true_first, but with benchmark off first."""
     return _script(context, (False, True))
 
 
 @of_a_tutorial
 def tutorial_synchronised(context: Context) -> TimedStep:
-    """As tutorial_true_first, but with a warm-up call per flag and a synchronised clock."""
+    """Like tutorial_true_first, but with warm-up calls and a synchronised clock."""
     return _script(context, (True, False), synchronised=True)
 
 

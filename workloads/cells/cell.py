@@ -1,4 +1,4 @@
-"""Cell: one workload × regime × state × precision × layout on one GPU model."""
+"""A cell: one workload with its regime, state, precision and layout on one GPU model."""
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
@@ -30,15 +30,15 @@ class Cell:
     precision: str
     layout: str
     gpu: str
-    """Model of the GPU or, without CUDA, of the processor."""
+    """Model of the GPU. On a machine without CUDA, it is the model of the CPU."""
     listed_shapes: tuple[ListedShape, ...] = ()
     ranks: str = ONE_RANK
-    """`2_ranks` for two processes that train together on one host, each with its own GPU."""
+    """Number of processes that train together, written as `1_rank` or `2_ranks`."""
     placement: str = ""
-    """`strides` if only strides make a convolution channels_last. Empty before schema 3."""
+    """`strides` if only the strides of tensors make the cell channels_last, else empty."""
 
     def under(self, config: Config) -> "Cell":
-        """Return the cell with the config's layout and precision, if the config sets them."""
+        """Return a copy of the cell with the layout and precision that `config` sets."""
         given = {name: value for name in OF_CELL if (value := getattr(config, name)) is not None}
         return replace(self, **given)
 
@@ -47,7 +47,7 @@ class Cell:
         return text_hash(self.as_json())
 
     def as_json(self) -> str:
-        """Return the fields that differ from their defaults, as JSON. A new field changes no id."""
+        """Return the fields as JSON. Fields with default values are left out."""
         values = asdict(self)
         for field in fields(self):
             if values[field.name] == field.default:
@@ -63,14 +63,14 @@ class Cell:
         return int(self.ranks.partition("_")[0])
 
     def shapes(self) -> ShapeRegime:
-        """Return the cell's regime. Import the regime if it is the user's own."""
+        """Return the cell's regime. A user's own regime is imported."""
         if self.listed_shapes:
             draws, seed = (int(self.regime_parameters[name]) for name in ("draws", "seed"))
             return Listed(shapes=self.listed_shapes, draws=draws, seed=seed)
         return make_regime(self.regime, self.regime_parameters)
 
     def may_end(self) -> bool:
-        """Return whether shapes repeat. A user's regime is not imported and counts as repeating."""
+        """Return whether the shapes repeat. A user's own regime is assumed to repeat them."""
         return self.own_regime is not None or self.shapes().period(self.input_shape) is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Defines, applies and reads back a config: cuDNN's flags, layout, precision and execution."""
+"""Configs, and functions that apply a config to a process and read it back."""
 
 import os
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ HEURISTIC_MODE_B = "TORCH_CUDNN_USE_HEURISTIC_MODE_B"
 PLAN_CACHE_LIMIT = "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT"
 COMPUTE_CACHE_DISABLED = "CUDA_CACHE_DISABLE"
 CODE = "SWEEP_CODE"
-# Variables that `environment` must not set, with their owners.
+# Variables that `environment` must not set, and what they are reserved for.
 OWNERS = {
     HEURISTIC_MODE_B: "the setting heuristic_mode_b",
     PLAN_CACHE_LIMIT: "the setting plan_cache_limit",
@@ -48,9 +48,9 @@ OWNERS = {
     ),
     **dict.fromkeys(("LD_LIBRARY_PATH", "LD_PRELOAD"), "the dynamic loader"),
 }
-# Settings that cells have too, each with its own column for a config's value.
+# Settings that cells also have, and the column of a config's value.
 OF_CELL = {"layout": "config_layout", "precision": "config_precision"}
-# Settings that are applied where a step is built. An id leaves them out while they are null, so that ids stay.
+# Settings that are applied when a step is built. An id leaves them out if they are null.
 OF_STEP = (*OF_CELL, "execution")
 # Torch reads these when it is imported.
 ALLOCATORS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
@@ -63,25 +63,24 @@ def _errata(given: object, info: ValidationInfo) -> object:
 def _variables(given: dict[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if name in OWNERS:
-            raise ValueError(f"found {name}, which belongs to {OWNERS[name]}; remove it here")
+            raise ValueError(
+                f"found {name}, which is reserved for {OWNERS[name]}; remove it from `environment`"
+            )
         if (
             not name.isidentifier()
             or name.startswith(("PYTHON", "RAY_", "SWEEP_"))
             or "\0" in value
         ):
             raise ValueError(
-                f"found {name!r}, allowed: names except PYTHON*, RAY_*, SWEEP_*; values without NUL"
+                f"found {name!r}, allowed: names that do not begin with PYTHON, RAY_ or SWEEP_; "
+                "their values must not contain NUL"
             )
     return dict(sorted(given.items()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Settings of one process: cuDNN's flags and variables, and how steps run. A layout or
-    precision here replaces the cell's.
-
-    TF32 is no setting of its own: `Precision` alone sets it.
-    """
+    """Settings of a trial's process, such as cuDNN's flags. `precision` turns TF32 on or off."""
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
 
@@ -89,51 +88,49 @@ class Config:
     @classmethod
     def _has_no_tf32(cls, given: Any) -> Any:
         if isinstance(given, dict) and "allow_tf32" in given:
-            raise ValueError("found allow_tf32; write `precision: tf32` (on) or `fp32` (off)")
+            raise ValueError("found allow_tf32; write `precision: tf32` or `precision: fp32`")
         return given
 
     enabled: bool = True
-    """False moves convolutions, batch norm, RNNs and CTC off cuDNN."""
+    """Whether PyTorch uses cuDNN for convolutions, batch norm, RNNs and the CTC loss."""
     benchmark: bool = False
-    """Time several plans at a shape's first call and keep the fastest."""
+    """Whether PyTorch times several plans at the first call of a shape and keeps the fastest."""
     benchmark_limit: Annotated[int, Field(ge=0)] = 10
-    """Number of plans that benchmark mode tries. 0 means all plans."""
+    """Number of plans that `benchmark` times. 0 means all plans."""
     deterministic: bool = False
-    """Use only engines that give the same bits each time."""
+    """Whether PyTorch uses only engines whose results are the same in every call."""
     heuristic_mode_b: bool = False
-    """TORCH_CUDNN_USE_HEURISTIC_MODE_B: cuDNN's other heuristic, used if benchmark is off."""
+    """Whether cuDNN's other heuristic is used (TORCH_CUDNN_USE_HEURISTIC_MODE_B)."""
     plan_cache_limit: int | None = None
-    """TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT: the number of plans that torch keeps. 0 sets no limit. A
-    negative number keeps no plan. null means torch's default."""
+    """Number of plans that PyTorch keeps (TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT). 0 means no limit.
+    A negative number means that no plan is kept. null means PyTorch's default."""
     compute_cache_disabled: bool = False
-    """CUDA_CACHE_DISABLE: each process compiles its kernels anew instead of using CUDA's cache on
-    disk."""
+    """Whether CUDA's cache of compiled kernels on disk is turned off (CUDA_CACHE_DISABLE)."""
     backward_in_caller: bool = False
-    """torch.autograd.set_multithreading_enabled(False): the backward pass runs in the thread that
-    calls it, not in autograd's own."""
+    """Whether the backward pass runs in the thread that calls it, not in autograd's own."""
     errata: Annotated[
         str | None, BeforeValidator(_errata, json_schema_input_type=str | list[str] | None)
     ] = None
-    """Plans that cuDNN must not take: a list of rules, such as `[ConvFwd:5, pin ConvBwdData:1]`, or a file that
-    `sweep freeze` made, relative to the YAML file that names it. null: PyTorch's own rules alone."""
+    """Rules that ban plans of cuDNN, such as `[ConvFwd:5, pin ConvBwdData:1]`, or the path of a
+    file of rules, relative to the YAML file. null means only PyTorch's own rules."""
     environment: Annotated[dict[str, str], AfterValidator(_variables)] = field(
         default_factory=dict, hash=False
     )
-    """Further environment variables of the process, except those of another setting. Results store
-    them, so they must not be secret."""
+    """Further environment variables of the process. Their values must not be secret, because they
+    are stored with the results."""
 
     code: str | None = None
-    """Side of `sweep gate` whose code runs. null, as in suites, means the launch's folder."""
+    """Side of `sweep gate` whose code runs. null means the code in the launch's folder."""
     layout: Layout | None = None
-    """Layout of this config's trials. null or an equal value keeps the cell's layout."""
+    """Layout of tensors in memory. null means the layout of the cell."""
     precision: PrecisionName | None = None
-    """Precision of this config's trials. null or an equal value keeps the cell's precision."""
+    """Precision of the numbers. null means the precision of the cell."""
     execution: ExecutionName | None = None
-    """How steps run: as written (`eager`, or null), with the model in torch.compile, or as a CUDA graph of the whole
-    step."""
+    """How steps run: `eager`, as a CUDA graph of the whole step (`cuda_graph`), or in a mode of
+    torch.compile. null means `eager`."""
 
     def beside(self, layout: str | None, precision: str | None) -> "Config":
-        """Return the config with null for values that equal `layout`, `precision` or `eager`."""
+        """Return a copy in which settings equal to `layout`, `precision` or `eager` are None."""
         own = {"layout": layout, "precision": precision, "execution": EAGER}
         equal: dict[str, Any] = {name: None for name in own if getattr(self, name) == own[name]}
         return replace(self, **equal)
@@ -142,7 +139,7 @@ class Config:
         return {OF_CELL.get(name, name): value for name, value in asdict(self).items()}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings by name. Omit layout, precision and execution if they are null."""
+        """Return the settings by name. Omit layout, precision and execution if they are None."""
         return {name: value for name, value in asdict(self).items() if value or name not in OF_STEP}
 
     @property
@@ -151,13 +148,13 @@ class Config:
 
     @property
     def at_import(self) -> dict[str, str]:
-        """Variables that torch reads at import and, in a gate, the variable that names the side."""
+        """Environment variables that must be set before torch is imported."""
         read = {name: self.environment[name] for name in ALLOCATORS if name in self.environment}
         return read if self.code is None else read | {CODE: self.code}
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables of all settings but `errata` and `code`."""
+        """Environment variables of all settings except `errata` and `code`."""
         limit = self.plan_cache_limit
         return {
             **({HEURISTIC_MODE_B: "1"} if self.heuristic_mode_b else {}),
@@ -167,11 +164,7 @@ class Config:
         }
 
     def apply(self) -> None:
-        """Set variables and flags. Call this before the first CUDA call.
-
-        Autograd's flag applies to this thread alone. cuDNN's flags are set as attributes, since
-        `cudnn.flags(benchmark=True)` would turn cuDNN off.
-        """
+        """Set variables and flags. Call this before the first CUDA call."""
         from torch.autograd.grad_mode import set_multithreading_enabled
         from torch.backends import cudnn
 
@@ -179,15 +172,15 @@ class Config:
             os.environ.pop(name, None)  # the user's shell may export another value
         use_errata(self.errata)
         os.environ.update(self.variables)
-        cudnn.enabled = self.enabled
+        cudnn.enabled = self.enabled  # `cudnn.flags(benchmark=True)` would set this to False
         cudnn.benchmark = self.benchmark
         cudnn.benchmark_limit = self.benchmark_limit
         cudnn.deterministic = self.deterministic
-        set_multithreading_enabled(not self.backward_in_caller)
+        set_multithreading_enabled(not self.backward_in_caller)  # only for this thread
 
 
 def read_back(variables: Iterable[str]) -> Config:
-    """Return the settings in force in this process. Read `variables` into `environment`."""
+    """Return the settings of this process. `variables` are names for `environment`."""
     import torch
     from torch.backends import cudnn
 
@@ -209,14 +202,13 @@ def read_back(variables: Iterable[str]) -> Config:
 
 
 def apply_config(config: Config) -> Config:
-    """Apply `config` and return the config read back. Raises WorkloadError if the two differ.
+    """Apply `config`, and read it back. Raises WorkloadError if a setting did not take effect.
 
-    Layout, precision and execution are not read back here. `Precision.apply` checks TF32.
-    A record's columns show the layouts of convolutions, and how steps ran.
+    Layout, precision and execution are not checked here.
     """
     config.apply()
     of_step = {name: getattr(config, name) for name in OF_STEP}
     in_force = replace(read_back(config.environment), **of_step)
     if in_force != config:
-        raise WorkloadError(f"the config is not in force: requested {config}, found {in_force}")
+        raise WorkloadError(f"the config did not take effect: wanted {config}, found {in_force}")
     return in_force

@@ -1,14 +1,15 @@
 """Reads and writes errata: rules by which cuDNN's frontend bans plans.
 
-A rule bans all plans of an engine, or only its plans with certain knobs: `ConvFwd:67:k2=16`. A rule
-`pin ConvFwd:1` bans all other engines of that operation. A suffix limits a rule to one version of
-cuDNN, `@91900`, or to a range that excludes its end, `@91900-91901`. A plan's tag is its name
-in the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
+- `ConvFwd:67` bans all plans of engine 67 for forward convolutions.
+- `ConvFwd:67:k2=16` bans only the plans of this engine that have the knob `k2=16`.
+- `pin ConvFwd:1` bans all engines except engine 1.
+- `ConvFwd:67@91900` applies to version 91900 of cuDNN only.
+- `ConvFwd:67@91900-91902` applies to the versions from 91900 to below 91902.
 
-PyTorch reads the file named in CUDNN_ERRATA_JSON_FILE once per process. The file replaces PyTorch's
-own rules, so our files include these. We read them from a text in PyTorch's library
-(aten/src/ATen/native/cudnn/Conv_v8.cpp). `Rule.bans` matches plans as the frontend does
-(cudnn_frontend_EngineFallbackList.h and cudnn_frontend_utils.h).
+A plan's tag is its name in the frontend's log, such as `ConvFwd_eng67_k2=16_k13=0`.
+PyTorch reads rules from the file named in CUDNN_ERRATA_JSON_FILE. The file replaces PyTorch's own
+rules (aten/src/ATen/native/cudnn/Conv_v8.cpp), so we copy these into it. Plans are matched as in
+cudnn_frontend_EngineFallbackList.h.
 """
 
 import json
@@ -30,15 +31,15 @@ ENGINES = 256  # more than any operation of cuDNN 9 has
 PYTORCHS = "torch "  # prefix of the ids of PyTorch's own rules
 MOST_BYTES = 2**20
 CHECKSUM = "crc32"
-"""Key in a file of `sweep freeze` for the checksum of the other keys. cuDNN ignores it."""
-ANEW = "make it anew: sweep freeze ..."
+"""Key of the checksum in a file that `sweep freeze` wrote. cuDNN ignores it."""
+ANEW = "make a new file with `sweep freeze`"
 RULE = re.compile(
-    rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})(?P<knobs>(:\w+=-?\d+)*)"
-    r"(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
+    rf"(?P<pin>pin )?(?P<operation>{'|'.join(OPERATIONS)}):(?P<engine>\d{{1,3}})"
+    r"(?P<knobs>(:\w+=-?\d+)*)(@(?P<start>\d+)(?P<range>-(?P<end>\d*))?)?"
 )
 ALLOWED = (
-    "rules such as `ConvFwd:5`, `ConvBwdData:67:k2=16` or `pin ConvBwdFilter:1` (operations: "
-    f"{', '.join(OPERATIONS)}; engines: a number below {ENGINES}), or a .json file of rules"
+    "rules such as `ConvFwd:5`, `ConvBwdData:67:k2=16` or `pin ConvBwdFilter:1`, or the path of a "
+    f".json file; operations are {', '.join(OPERATIONS)}; engine numbers are below {ENGINES}"
 )
 TAG = re.compile(r"(?P<operation>\w+?)_eng(?P<engine>\d+)(?P<knobs>(_\w+?=-?\d+)*)")
 
@@ -52,7 +53,7 @@ class Rule:
     start: int = 0
     """First version of cuDNN to which the rule applies, such as 91900."""
     end: int | None = None
-    """First version of cuDNN to which the rule no longer applies. None if there is none."""
+    """First version of cuDNN to which the rule no longer applies, or None."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -102,7 +103,7 @@ class Rule:
         return f"{text}@{self.start}-" if self.start else text
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return a rule's entries in the frontend's file. A pin has an entry per banned engine."""
+        """Return the rule's entries for a JSON file. A pin has one entry for each banned engine."""
         engines = [engine for engine in range(ENGINES) if engine != self.engine]
         return [
             {
@@ -122,15 +123,14 @@ def rules_of(text: str | None) -> tuple[Rule, ...]:
 
 
 def text_of(rules: Iterable[Rule]) -> str:
-    """Return the distinct rules, sorted, as a config's text."""
+    """Join the distinct rules into one text, in sorted order."""
     return ", ".join(sorted({str(rule) for rule in rules}))
 
 
 def read_errata(given: object, folder: Path | None) -> object:
-    """Return the text that a config stores for the rules in `given`: a text, a list or a file.
+    """Convert a text, a list of texts or the name of a JSON file in `folder` to one text of rules.
 
-    Return other values unchanged. Raises ValueError. `folder` is the suite's folder. It is None if
-    `given` is a config's text.
+    Other values are returned unchanged. Raises ValueError if a rule or the file is invalid.
     """
     if isinstance(given, str) and folder is not None and given.endswith(".json"):
         return text_of(read_file(folder / given))
@@ -142,12 +142,12 @@ def read_errata(given: object, folder: Path | None) -> object:
 
 
 def read_file(file: Path) -> set[Rule]:
-    """Return the rules in a frontend's JSON file except PyTorch's own rules. Raises ValueError."""
+    """Read the rules of a JSON file, without PyTorch's own rules. Raises ValueError."""
     return read_kept(file)[0]
 
 
 def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
-    """Return what `read_file` returns, and the file's JSON without checksum. Raises ValueError."""
+    """Read the rules of a JSON file, and all its data except the checksum. Raises ValueError."""
     try:
         with file.open("rb") as opened:
             whole = json.loads(opened.read(MOST_BYTES).decode("utf-8-sig"))
@@ -158,26 +158,26 @@ def read_kept(file: Path) -> tuple[set[Rule], dict[str, Any]]:
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         fault = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(
-            f"{file}: is no errata file of cuDNN's frontend (below 1 MiB, with a list `rules`): {fault[:300]}"
+            f"{file} is not an errata file (a file below 1 MiB with a list `rules`): {fault[:300]}"
         ) from None
     if crc32 not in (None, checksum(whole)):
-        raise ValueError(f"{file}: wrong checksum: the file is damaged or was edited; {ANEW}")
+        raise ValueError(f"{file} has a wrong checksum because it is damaged or was edited; {ANEW}")
     return rules, whole
 
 
 def _of_json(entries: list[dict[str, Any]]) -> set[Rule]:
-    """Return rules except PyTorch's own. Raises ValueError if entries contradict their rule_id."""
+    """Return the rules without PyTorch's own. Raises ValueError if an entry contradicts its id."""
     rules: dict[str, set[Rule]] = {}
     for entry in entries:
         name = str(entry.get("rule_id", ""))
-        # Without CUDA here, PyTorch's own rules are unknown and the prefix decides.
+        # A torch without CUDA has no rules to compare with, so only the prefix is checked.
         is_own = name.startswith(PYTORCHS) and (not pytorchs_own() or entry in pytorchs_own())
         if not is_own:
             rules.setdefault(name, set()).add(_of_entry(entry))
     for name in filter(RULE.fullmatch, rules):
         rule = Rule.of(name)
         if rules[name] != set(map(_of_entry, rule.entries())):
-            raise ValueError(f"the fields of rule {name} contradict its name: {ANEW}")
+            raise ValueError(f"the fields of rule {name} contradict its name; {ANEW}")
         rules[name] = {rule}
     return set().union(*rules.values())
 
@@ -189,7 +189,7 @@ def _of_entry(entry: dict[str, Any]) -> Rule:
 
 
 def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) -> str:
-    """Return `rules` and PyTorch's own as JSON. If `beside` is given, add it and a checksum."""
+    """Return `rules`, PyTorch's own rules and the items of `beside` as one JSON text."""
     entries = [entry for rule in rules for entry in rule.entries()]
     whole = {"version": 1, **beside, "rules": [*pytorchs_own(), *entries]}
     if beside:
@@ -199,7 +199,7 @@ def as_json(rules: Iterable[Rule], indent: int | None = None, **beside: object) 
 
 @cache
 def pytorchs_own() -> list[dict[str, Any]]:
-    """Return the installed torch's own rules. A torch that was built without CUDA has none."""
+    """Return the rules in the installed torch. The list is empty if torch has no CUDA."""
     torch = find_spec("torch")
     library = Path(torch.origin or "").parent / "lib" / "libtorch_cuda.so" if torch else None
     if library is None or not library.exists():
@@ -219,7 +219,7 @@ def use_errata(text: str | None) -> None:
     """
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
-        file = os.memfd_create("errata.json")  # it ends with the process
+        file = os.memfd_create("errata.json")  # exists only as long as the process
         os.write(file, as_json(rules_of(text)).encode())
         os.environ[ERRATA_FILE] = f"/proc/self/fd/{file}"
 

@@ -1,4 +1,4 @@
-"""Expands a suite into cells on one GPU model, and checks each combination of axis values."""
+"""Expands a suite into cells and checks each cell."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ OPEN_SHAPES_CHECKED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
-    """Facts about a workload or a user's own regime. Planning reads them and imports neither."""
+    """Facts that planning needs about a workload or a user's own regime."""
 
     directions: tuple[str, ...] = ()
     varies: tuple[str, ...] = ()
@@ -43,11 +43,11 @@ class WorkloadFacts:
     recomputes: bool = False
     is_model: bool = False
     regime_parameters: dict[str, int | float | None] | None = None
-    """Parameters of a regime and their defaults, if any. None for a workload."""
+    """Parameters of a regime with their defaults. None for a workload."""
     fault: str | None = None
     """Reason why no cell can use the workload or regime. None if cells can use it."""
     fails: bool = False
-    """Whether the fault is an error of the user's code."""
+    """Whether `fault` is an error in the user's code."""
     by_strides: bool = False
     """Whether the model has a convolution that only its weight's strides make channels_last."""
 
@@ -58,10 +58,10 @@ Facts = Mapping[str, WorkloadFacts]
 def without_missing(
     suite: SuiteSpec, facts: Facts, compiler: str | None
 ) -> tuple[SuiteSpec, dict[str, str]]:
-    """Return the part of the suite that can run here, and a reason for each name left out.
+    """Remove what cannot run on this machine. Return the suite, and a reason for each removed name.
 
-    Leave out models whose pip extra is missing and, if `compiler` is None, configs that compile.
-    If this would leave no cell, return the whole suite and no reasons.
+    Models are removed if their pip extra is missing. Configs that compile are removed if
+    `compiler` is None.
     """
     extras = {name: traits for name, traits in facts.items() if name.split(".")[0] in EXTRAS}
     missing = {name: traits.fault for name, traits in extras.items() if traits.fault is not None}
@@ -93,7 +93,7 @@ def expand_cells(
 def configs_of_cells(
     suite: SuiteSpec, facts: Facts, *, device: Literal["cuda", "cpu"], gpu: str
 ) -> dict[str, tuple[Config, ...]]:
-    """Return each cell's configs by cell_id. Return {} if all cells have the suite's configs."""
+    """Map each cell_id to its configs. The dict is empty if no cell has configs of its own."""
     if all(axes.configs is None for axes in suite.cells):
         return {}
     configs: dict[str, dict[Config, None]] = {}
@@ -122,7 +122,7 @@ def _cells(
 
 
 def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cell | None:
-    """Return a combination's cell, or None if `all` gave a regime that does not suit the cell."""
+    """Return a cell. Return None if `regime: all` added a regime that does not suit the cell."""
     workload, problem = chosen.pop("workload"), chosen.pop("problem")
     traits = _usable(facts[workload])
     if traits.regime_parameters is not None:
@@ -189,19 +189,23 @@ def _input_shape(
         raise WorkloadError(f"workload {workload} takes no problem, found {problem.name!r}")
     if given is not None and not traits.is_model:
         sizes = sizes_text(given)
-        raise WorkloadError(f"workload {workload} takes no input, unlike models; found {sizes!r}")
+        raise WorkloadError(
+            f"workload {workload} is not a model, so it takes no input; found {sizes!r}"
+        )
     shape = problem.input_shape if problem is not None else given or traits.input_shape
     if shape is None and traits.is_model:
-        raise WorkloadError(f"model {workload} needs an input: `input: 32x3x224x224`")
+        raise WorkloadError(f"model {workload} needs an input, such as `input: 32x3x224x224`")
     if shape is None:
-        raise WorkloadError(f"workload {workload} needs a problem: `problem: tutorials/rgb256`")
+        raise WorkloadError(
+            f"workload {workload} needs a problem, such as `problem: tutorials/rgb256`"
+        )
     return shape if batch is None else (batch, *shape[1:])
 
 
 def _model(workload: str, traits: WorkloadFacts, spec: ModelSpec) -> ModelChoice | None:
     if not traits.is_model:
         if spec != ModelSpec():
-            raise WorkloadError(f"workload {workload} is no model: `model` does not apply to it")
+            raise WorkloadError(f"workload {workload} is not a model, so it takes no key `model`")
         return None
     name, parameters = name_and_numbers("optimiser", spec.optimiser)
     return ModelChoice(
@@ -228,11 +232,11 @@ class _Rule:
     parameters: dict[str, float]
     varies: set[str]
     shapes: ShapeRegime | None = None
-    """The regime. None for a user's own regime, which only a trial's process imports."""
+    """The regime. None for a user's own regime, because planning does not import it."""
 
 
 def _regimes(axes: CellAxes) -> list[tuple[RegimeChoice, bool]]:
-    """Return pairs of a regime and a flag: True if the regime comes from the word `all`."""
+    """Return pairs of a regime and a flag. The flag is True if the word `all` added the regime."""
     choices = as_list(axes.regime)
     chosen = {
         name_and_numbers("regime", choice)[0]
@@ -255,7 +259,7 @@ def _suiting_regime(
     problem: ConvProblem | None,
     facts: Facts,
 ) -> _Rule | None:
-    """Return the rule, or None if the regime comes from `all` and does not suit the cell."""
+    """Return the rule. Return None if `all` added the regime and it does not suit the cell."""
     choice, by_all = regime
     try:
         rule = _rule(choice, base, facts)
@@ -283,7 +287,7 @@ def _rule(choice: RegimeChoice, base: Shape, facts: Facts) -> _Rule:
     if ":" in name:
         return _own_rule(name, numbers, _usable(facts[name]))
     if name == Listed.name:
-        raise WorkloadError("regime listed needs a file: `regime: {listed: {file: shapes.csv}}`")
+        raise WorkloadError("regime listed needs a file; write `{listed: {file: shapes.csv}}`")
     rule = make_regime(name, numbers)
     varies = set(rule.varies.split(" and ")) - {"nothing"}
     return _Rule(name=name, parameters=rule.parameters(), varies=varies, shapes=rule)
@@ -306,7 +310,8 @@ def _check_shapes(rule: ShapeRegime, problem: ConvProblem | None, base: Shape) -
     for shape in rule.period(base) or islice(rule.stream(base), OPEN_SHAPES_CHECKED):
         if problem is not None and min(problem.output_shape(shape)) < 1:
             raise WorkloadError(
-                f"regime {rule.name} makes an input of {sizes_text(shape)}: too small for problem {problem.name}"
+                f"regime {rule.name} makes an input of {sizes_text(shape)}, which is too small for "
+                f"problem {problem.name}"
             )
 
 
@@ -314,10 +319,10 @@ def _state(workload: str, traits: WorkloadFacts, direction: str, choice: NamedCh
     state = make_state(*name_and_numbers("state", choice))
     if state.recomputes and not traits.recomputes:
         raise WorkloadError(
-            f"state {state.name} runs the forward pass again; workload {workload} cannot do that"
+            f"state {state.name} repeats the forward pass, but workload {workload} cannot repeat it"
         )
     if state.recomputes and direction not in ("forward_backward", "training"):
         raise WorkloadError(
-            f"state {state.name} needs a backward pass; direction {direction} has none"
+            f"state {state.name} needs a backward pass, but direction {direction} has none"
         )
     return state

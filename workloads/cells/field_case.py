@@ -1,4 +1,4 @@
-"""Reported cases of slow or odd runs. Each line of workloads/field/*.csv is a case with a claim."""
+"""Reads cases of slow or odd runs that others reported. They are in workloads/field/*.csv."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ class CaseSide:
     """The baseline or the candidate of a case."""
 
     workload: str
-    """conv, or a model's import path."""
+    """`conv`, or the import path of a model."""
     problem: ConvProblem | None
     """The convolution, or None if the side measures a model."""
     input_shape: Shape
@@ -40,7 +40,7 @@ class CaseSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldCase:
-    """A reported case. The fields are the columns of the CSV file; docs/field.md explains them."""
+    """A reported case. The fields are the columns of a CSV file (see docs/field.md)."""
 
     id: str
     address: str
@@ -88,7 +88,7 @@ class FieldCase:
         return baseline, self._side(_pairs(self.candidate), candidate)
 
     def contrast(self) -> tuple[str, str]:
-        """Return the values that differ, as `key=value` texts of the baseline and the candidate."""
+        """Return how the two sides differ, in texts like `benchmark=false` and `benchmark=true`."""
         baseline = " ".join(f"{key}={self._usual(key)}" for key in _pairs(self.candidate))
         return baseline, self.candidate
 
@@ -129,7 +129,7 @@ def find_field_case(name: str) -> FieldCase:
 
 
 def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
-    """Return the suite with the cells, problems and configs of the testable cases."""
+    """Return a copy of the suite that tests the reported cases."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
     cells: dict[tuple[tuple[str, str], ...], list[Config]] = {}

@@ -1,4 +1,4 @@
-"""Shapes and their counts from a user's file, with columns such as `batch,height,width,count`."""
+"""Shapes from a user's CSV file, with columns such as `batch,height,width,count`."""
 
 import csv
 import random
@@ -19,14 +19,14 @@ from cudnn_sweep.workloads.strict import STRICT
 SPACES = ({"length"}, {"height", "width"}, {"depth", "height", "width"})
 COUNT = "count"
 MOST_BYTES = 2**20
-MOST_ROWS = 10_000  # every record contains all of them
+MOST_ROWS = 10_000  # every record contains all rows
 LARGEST = 2**31 - 1
-MOST_DRAWS = 10_000  # the draws are one period, and a timed group is whole periods
+MOST_DRAWS = 10_000  # all draws are timed together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listed(ShapeRegime):
-    """Shapes of a file; see ListedSpec for `draws`."""
+    """Shapes from a file. ListedSpec explains `draws`."""
 
     name = "listed"
     varies = "batch and space"
@@ -48,29 +48,28 @@ class Listed(ShapeRegime):
 
 
 class ListedSpec(BaseModel):
-    """Shapes from a file. A shape occurs as often as its count says."""
+    """Shapes from a file, and how often each shape occurs."""
 
     model_config = STRICT
 
     file: str = Field(min_length=1)
-    """Path of a CSV file, relative to the YAML file. Columns: `batch`, `count` (default 1) and
-    one of `length`, `height,width`, `depth,height,width`. Other sizes are those of the cell."""
+    """Path of a CSV file, relative to the YAML file. Its columns can be `batch`, `count`, and
+    `length`, `height,width` or `depth,height,width`. Other sizes are taken from the cell."""
     draws: int = Field(default=100, ge=1, le=MOST_DRAWS)
-    """Largest number of steps before the shapes repeat. If the counts add up to at most this, each
-    shape occurs exactly as often as counted, in random order. Otherwise this many shapes are drawn,
-    in proportion to the counts."""
+    """Largest number of steps before the shapes repeat. If the sum of the counts is larger, this
+    many shapes are drawn at random, with the counts as weights."""
     seed: int = 0
-    """Seed of the draws, which are the same for every config and replicate."""
+    """Seed of the random order. All configs and replicates have the same order."""
     rows: SkipJsonSchema[tuple[dict[str, int], ...]] = ()
-    """Rows of the file. They are read when the YAML file is read, and sent with the suite."""
+    """Rows of the file. They are read together with the YAML file."""
 
     @model_validator(mode="before")
     @classmethod
     def _read(cls, given: object, info: ValidationInfo) -> object:
         if not isinstance(given, dict) or not isinstance(given.get("file"), str):
             return given
-        if info.context is None and "rows" in given:
-            return {**given, "rows": tuple(given["rows"])}  # read before, and sent with the suite
+        if info.context is None and "rows" in given:  # sent with the suite
+            return {**given, "rows": tuple(given["rows"])}
         if "rows" in given:
             raise ValueError("found `rows`, allowed: file, draws, seed")
         folder = Path(info.context["folder"]) if info.context else Path()
@@ -86,12 +85,12 @@ class ListedSpec(BaseModel):
         return {"batch" if name == "batch" else "space" for name in names}
 
     def rule(self, base: Shape) -> Listed:
-        """Return the regime of the file's shapes. Sizes without a column are those of `base`."""
+        """Return a regime. A size that the file does not list is taken from `base`."""
         space = [name for name in self.rows[0] if name not in ("batch", COUNT)]
         if space and set(space) != set(space_names(base)):
             raise WorkloadError(
-                f"regime listed: {self.file} has the sizes {','.join(space)}; the input "
-                f"{sizes_text(base)} has {','.join(space_names(base))}"
+                f"regime listed: {self.file} has the sizes {','.join(space)}, but the input "
+                f"{sizes_text(base)} has the sizes {','.join(space_names(base))}"
             )
         sizes = named_sizes(base)
         counts: Counter[Shape] = Counter()
@@ -102,12 +101,12 @@ class ListedSpec(BaseModel):
 
 
 class ListedChoice(BaseModel):
-    """Shapes and how often each occurs, from a CSV: `regime: {listed: {file: shapes.csv}}`."""
+    """Shapes from a CSV file, written as `regime: {listed: {file: shapes.csv}}`."""
 
     model_config = STRICT
 
     listed: ListedSpec
-    """The file, and the number of shapes drawn from it."""
+    """File of shapes, and the number of shapes to draw."""
 
 
 def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
@@ -118,13 +117,13 @@ def read_rows(folder: Path, file: str) -> tuple[dict[str, int], ...]:
     except FileNotFoundError:
         raise ValueError(f"found no file {path}") from None
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
     if len(data) > MOST_BYTES:
-        raise ValueError(f"{path}: found more than the {MOST_BYTES:,} bytes allowed")
+        raise ValueError(f"{path}: the file is larger than the {MOST_BYTES:,} bytes allowed")
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: found bytes that are no UTF-8 text") from None
+        raise ValueError(f"{path}: the file is not a UTF-8 text") from None
     numbered = [
         (number, line)
         for number, line in enumerate(lines, start=1)
@@ -148,8 +147,8 @@ def _columns(where: str, names: Sequence[str]) -> Sequence[str]:
     says_nothing = not space and "batch" not in names
     if len(set(names)) < len(names) or says_nothing or (space and space not in SPACES):
         raise ValueError(
-            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch and/or (length | "
-            "height,width | depth,height,width); also count (default: 1)"
+            f"{where}: found the columns {','.join(names)[:200]}; allowed: batch, or the sizes "
+            "length, height,width or depth,height,width, or both; a column count can be added"
         )
     return names
 
@@ -157,7 +156,7 @@ def _columns(where: str, names: Sequence[str]) -> Sequence[str]:
 def _row(where: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, int]:
     if len(cells) != len(names):
         raise ValueError(
-            f"{where}: found {len(cells)} values, wanted {len(names)}: {','.join(names)}"
+            f"{where}: found {len(cells)} values for {len(names)} columns: {','.join(names)}"
         )
     for name, cell in zip(names, cells, strict=True):
         if not (cell.isascii() and cell.isdecimal() and 1 <= int(cell[:20]) <= LARGEST):

@@ -1,4 +1,4 @@
-"""The request for a trial and the trial's results; both go from process to process as JSON."""
+"""The request for a trial, and the results of a trial. Processes exchange them as JSON."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -15,51 +15,51 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class MeasureSpec(BaseModel):
-    """How long a trial measures, and when it is given up."""
+    """Time limits and other settings of a trial's measurement."""
 
     model_config = STRICT
 
     cold_budget_s: Seconds = 150.0
-    """Time for the first calls of all shapes; if it runs out, the loop counts as open."""
+    """Time limit in seconds for the first calls of all shapes. After it, the loop counts as open."""
     cold_shapes: Annotated[int, Field(ge=1)] = 64
-    """Largest number of shapes whose first calls are timed; with more, the loop counts as open."""
+    """Largest number of shapes whose first calls are timed. With more, the loop counts as open."""
     open_cold_shapes: Annotated[int, Field(ge=1)] = 4
-    """Number of shapes whose first calls are timed before an open loop."""
+    """Number of shapes whose first calls are timed if the regime's shapes do not repeat."""
     warmup_s: Seconds = 0.4
-    """The steady loop runs this long before it is timed."""
+    """Shortest duration of the warm-up, in seconds."""
     warmup_limit_s: Seconds = 1.5
-    """The warm-up continues until the clocks have settled, for at most this long."""
+    """Longest duration of the warm-up in seconds. It ends earlier if the GPU's clocks settle."""
     steady_budget_s: Seconds = 2.0
-    """Timing of a closed loop's wall time stops after this long."""
+    """Time limit in seconds for measuring the wall time of a closed loop."""
     device_budget_s: Seconds = 0.5
-    """Device timing stops after this long. 0 means no device timing."""
+    """Time limit in seconds for measuring the device time. 0 means that it is not measured."""
     steady_error: Annotated[float, Field(ge=0)] = 0.002
-    """Wall and device timing stop early once the median's relative standard error is below this."""
+    """Relative standard error of the median below which wall and device timing stop early."""
     in_turns: bool = True
-    """Whether the processes of a block live side by side and take turns. If false, they run one
-    after another."""
+    """Whether the processes of a block take turns. If false, each process starts after the end of
+    the previous one."""
     start_together: bool = False
-    """Whether processes that take turns pay their one-time costs at the same time, before the first
-    step at any shape. If false, they pay one after another."""
+    """Whether processes that take turns start at the same time. If false, they start one after
+    another."""
     turn_cpus: Annotated[int, Field(ge=1)] | None = 1
-    """Number of CPUs on which a block's processes take turns on a GPU. If null, or if a trial has
-    several ranks or keeps more than 1.5 CPUs busy, the block runs on all CPUs of the slot."""
+    """Number of CPUs for the processes that take turns on a GPU. null means all CPUs of the slot.
+    Processes that keep several CPUs busy also get all CPUs."""
     open_steps: Annotated[int, Field(ge=1)] = 64
     """Number of timed steps in an open loop."""
     open_budget_s: Seconds = 10.0
-    """Timing of an open loop stops after this time, however many steps are timed."""
+    """Time limit in seconds for measuring an open loop."""
     calibrate: bool = True
-    """Measure the device's matrix-product and copy speed before the steady part."""
+    """Whether a trial measures how fast the device multiplies matrices and copies memory."""
     reference_replicates: Annotated[int, Field(ge=0)] = 1
-    """This many of a cell's replicates compare their results with float64."""
+    """Number of a cell's replicates that compare their results with results in float64."""
     logged_replicates: Annotated[int, Field(ge=0)] = 1
-    """In this many of a cell's replicates, an untimed process logs cuDNN's choice of engines."""
+    """Number of a cell's replicates in which an untimed process logs the plans of cuDNN."""
     telemetry: MonitorKind = "nvml"
-    """Source of readings (clocks, power, other processes): nvml, off (none), or fixed fake ones."""
+    """Source of readings such as clocks and power: `nvml`, `off` for none, or made-up readings."""
     timeout_s: Annotated[float, Field(gt=0)] = 300.0
-    """A trial's process is ended after this long, together with its descendants."""
+    """Time limit in seconds after which a trial's process and its descendants are ended."""
     host_memory_limit_mib: Annotated[int, Field(ge=1)] | None = None
-    """Host memory that a trial's process may allocate; null: no limit."""
+    """Host memory in MiB that a trial's process may allocate. null means no limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,14 +69,14 @@ class TrialRequest:
     measure: MeasureSpec
     seed: int
     compute_cache: str | None
-    """Folder for CUDA's compiled kernels, or None for CUDA's default folder."""
+    """Folder for the kernels that CUDA compiles, or None for CUDA's default folder."""
     reference: bool = False
-    """Whether to compare the step's results with those in float64."""
+    """Whether to compare the results of the step with results in float64."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedPlan:
-    """A cuDNN engine plan. `ms` is its time in the search, or None if the plan was not timed."""
+    """A plan of cuDNN. `ms` is its time in a search, or None if no search timed it."""
 
     engine: str
     ms: float | None
@@ -84,21 +84,20 @@ class TimedPlan:
 
 @dataclass(kw_only=True)
 class LogPass(measured.Logged):
-    """Results of the log pass, an untimed process that logs cuDNN's choice of engines."""
+    """Results of the log pass. It is an untimed process that logs the plans of cuDNN."""
 
     kernels_hash: str | None = None
     plans: list[list[TimedPlan]] = field(default_factory=list)
-    """For each operation of `logged_choices`, its plans in the order in which PyTorch tries them."""
+    """Plans of each operation of `logged_choices`, in the order in which PyTorch tries them."""
     calls: list[int] = field(default_factory=list)
-    """For each operation of `logged_choices`, the sum of its calls over one step at each shape.
-    Empty if the calls are unknown."""
+    """Number of calls of each operation of `logged_choices` in one step at each shape."""
     banned_ran: list[str] = field(default_factory=list)
-    """Texts about banned plans that ran: each names a plan and the rule of errata that bans it."""
+    """Messages about plans that ran although a rule of `errata` bans them."""
 
 
 @dataclass(kw_only=True)
 class Measurement(measured.Measured):
-    """Values measured so far. The trial fills them in as it runs, so a failed trial keeps them."""
+    """Results of a trial. A failed trial keeps the values that it measured before the failure."""
 
     config: Config | None = None
     memory: measured.MemoryUse = field(default_factory=measured.MemoryUse)
@@ -110,4 +109,4 @@ class Measurement(measured.Measured):
     computed: measured.Computed = field(default_factory=measured.Computed)
     telemetry: measured.GpuTelemetry = field(default_factory=measured.GpuTelemetry)
     phases_s: dict[str, float] = field(default_factory=dict)
-    """Seconds that each phase took: start, one_time, build, cold, calibration, steady, checks."""
+    """Seconds of the phases start, one_time, build, cold, calibration, steady and checks."""

@@ -1,4 +1,4 @@
-"""Suite: a named choice of workloads × regimes × states × precisions × layouts × configs × replicates."""
+"""A suite: what to measure, under which configs, and how often."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ Extents = Annotated[Sizes, AfterValidator(none_empty)]
 def _with_batch(sizes: Shape) -> Shape:
     if len(sizes) < 2:
         raise ValueError(
-            f"expected a batch and further sizes, such as 8x3x224x224, found {sizes_text(sizes)}"
+            f"expected a batch size and other sizes, such as 8x3x224x224, found {sizes_text(sizes)}"
         )
     return sizes
 
@@ -93,7 +93,7 @@ def _of_one_rank(inputs: list[Shape]) -> list[Shape]:
     if len({len(sizes) for sizes in inputs}) > 1:
         texts = ", ".join(map(sizes_text, inputs))
         raise ValueError(
-            f"found {texts}, allowed: entries with the same number of sizes; each entry makes a "
+            f"found {texts}, allowed: entries with the same number of sizes, because each makes a "
             "cell; write the tensors of one call under `model: {inputs: ...}`"
         )
     return inputs
@@ -109,7 +109,7 @@ ModelInput = Annotated[Extents, AfterValidator(_with_batch)]
 
 
 class BatchByDevice(BaseModel):
-    """One batch size on a GPU and another on a CPU. Each makes a cell of its own."""
+    """A batch size for GPUs and another batch size for CPUs."""
 
     model_config = STRICT
 
@@ -120,8 +120,7 @@ class BatchByDevice(BaseModel):
 
 
 class PrecisionByDevice(BaseModel):
-    """One precision on a GPU, another on a CPU: many CPUs compute in float32 alone. Each makes a
-    cell of its own."""
+    """A precision for GPUs and another precision for CPUs."""
 
     model_config = STRICT
 
@@ -132,33 +131,33 @@ class PrecisionByDevice(BaseModel):
 
 
 class ProblemSpec(BaseModel):
-    """A convolution, with the arguments of torch.nn.Conv1d, 2d and 3d. A single size applies to
-    each dimension."""
+    """A convolution. Its keys are arguments of torch.nn.Conv1d, Conv2d or Conv3d. A single size
+    applies to all dimensions."""
 
     model_config = STRICT
 
     input: Extents
-    """Batch, channels, then one to three spatial sizes."""
+    """Sizes of the input: batch, channels and one to three spatial sizes."""
     out_channels: PositiveInt
-    """Number of filters."""
+    """Number of output channels."""
     kernel: Extents
     """Size of the filters, such as 3x3."""
     stride: Extents = (1,)
-    """Step of the filters."""
+    """Stride of the filters."""
     padding: Sizes = (0,)
-    """Zeros added on both sides of each dimension."""
+    """Number of zeros that are added on both sides of each dimension."""
     dilation: Extents = (1,)
     """Distance between a filter's elements."""
     groups: PositiveInt = 1
-    """Groups of channels that do not mix. As many groups as channels: depthwise."""
+    """Number of groups of channels. Channels of different groups are not combined."""
     bias: bool = False
     """Whether a bias is added."""
     transposed: bool = False
-    """Whether it is a transposed convolution."""
+    """Whether the convolution is transposed."""
     output_padding: Sizes = (0,)
-    """How much larger the output of a transposed convolution is on one side."""
+    """Size that is added to one side of the output of a transposed convolution."""
     occurrences: PositiveInt = 1
-    """How often the network contains the convolution; a column of the results."""
+    """Number of times that the network contains the convolution."""
 
     @model_validator(mode="before")
     @classmethod
@@ -166,10 +165,10 @@ class ProblemSpec(BaseModel):
         if isinstance(given, dict) and given.get("padding") == "same" and "kernel" in given:
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
-            means = f"means {sizes_text(tuple(n // 2 for n in added))}"
-            odd = "adds one more zero at the end than at the start, and no size does so"
-            here = odd if any(n % 2 for n in added) else means
-            raise ValueError(f"padding: found `same`, allowed: sizes; here, `same` {here}")
+            means = f"`same` means {sizes_text(tuple(n // 2 for n in added))} here"
+            odd = "here `same` adds one more zero at the end than at the start, unlike every size"
+            hint = odd if any(n % 2 for n in added) else means
+            raise ValueError(f"padding: found `same`, allowed: sizes; {hint}")
         return given
 
     def problem(self, name: str) -> ConvProblem:
@@ -179,69 +178,65 @@ class ProblemSpec(BaseModel):
 
 
 class ModelSpec(BaseModel):
-    """How a model is made and trained; losses and optimisers are in workloads/training/."""
+    """How a model is made and trained."""
 
     model_config = STRICT
 
     arguments: dict[str, JsonValue] = {}
     """Keyword arguments of the model's class or function."""
     inputs: Inputs | None = None
-    """What the model is called with. Default: one float tensor with the shape `input`. A list has
-    positional arguments and a mapping has keyword arguments, each written as
-    `{shape: [batch, length], dtype: int64, below: 30522}`. A function FILE.py:NAME gets the shape
-    and returns the arguments."""
+    """Arguments of the model: a mapping of keyword arguments, a list of positional arguments, or a
+    function `FILE.py:NAME` that makes them. An argument is written as
+    `{shape: [batch, length], dtype: int64, below: 30522}`. The default is one float tensor."""
     loss: str = MEAN_SQUARE
-    """What training minimises: `mean_square` or `cross_entropy` of all outputs, `own` (the loss
-    that the model returns), or `FILE.py:NAME` (a function that takes what the model returns)."""
+    """Loss for training: `mean_square`, `cross_entropy`, `own` for the loss that the model returns,
+    or `FILE.py:NAME` for a function of the model's output."""
     optimiser: NamedChoice = "sgd"
-    """The optimiser for training, with its parameters."""
+    """Optimiser for training, with its parameters."""
     expect: Expect | None = None
     """Expected counts, such as `{parameters: 223685, convolutions: 7}`. A launch refuses a model
-    with other counts. The cell's id does not depend on this key."""
+    with other counts."""
 
 
-MOST_TRIALS = 1_000_000  # of a plan: planning takes half a minute, running it takes weeks
-
-
+MOST_TRIALS = 1_000_000  # a plan with so many trials would run for weeks
 NO_AXES = ("model", "configs")  # keys of CellAxes that are the same for all its cells
 
 
 class CellAxes(BaseModel):
-    """Cells: one for each combination of the listed values."""
+    """A group of cells. There is one cell for each combination of the listed values."""
 
     model_config = STRICT
 
     workload: str | list[str]
-    """What is timed: a bundled workload, or your own model or `@workload` function. Write
-    your own as `my_nets.py:Net` or `package.module:name`."""
+    """Workload to time: the name of a bundled workload, or your own model or `@workload` function,
+    written as `my_nets.py:Net` or `package.module:name`."""
     problem: str | list[str] | None = None
-    """Convolution of the workload `conv`: a bundled one such as `tutorials/rgb256`, all of a
-    bundled file such as `tutorials`, or a name under `problems`."""
+    """Convolution for the workload `conv`: a bundled convolution such as `tutorials/rgb256`, all
+    convolutions of a bundled file such as `tutorials`, or a name under `problems`."""
     input: ModelInput | Annotated[list[ModelInput], AfterValidator(_of_one_rank)] | None = None
-    """Input of a model: batch, channels, space, such as 32x3x224x224. Each entry of a list is a
-    cell of its own."""
+    """Sizes of a model's input, such as 32x3x224x224: batch, channels and spatial sizes."""
     model: ModelSpec = ModelSpec()
     """How a model is made and trained."""
     direction: str | list[str] | None = None
-    """Which part of the workload is timed, such as `forward` or `training`. Default: its first
-    direction."""
+    """Part of the workload that is timed, such as `forward` or `training`. The default is the
+    first direction of the workload."""
     batch: Batch | BatchByDevice | list[Batch] | None = None
-    """Batch size; replaces that of the problem or workload."""
+    """Batch size. It replaces the batch size of the problem, input or workload."""
     regime: RegimeChoice | list[RegimeChoice] = "fixed"
-    """How input shapes arrive: the name of a rule, a rule with parameters such as
+    """Sequence of input shapes: the name of a regime, a regime with parameters such as
     `{cycle: {sizes: 4}}`, a file of shapes as `{listed: {file: shapes.csv}}`, or your own class as
-    `FILE.py:NAME`. `all` adds every other rule that suits the cell, with default parameters."""
+    `FILE.py:NAME`. `all` adds all bundled regimes that suit the cell."""
     state: NamedChoice | list[NamedChoice] = "plain"
-    """Condition under which steps run, such as `little_memory`. `plain` adds no condition."""
+    """Condition under which steps run, such as `little_memory`. `plain` means no condition."""
     precision: str | PrecisionByDevice | list[str] = "tf32"
-    """How numbers are stored and multiplied; tf32 is PyTorch's default for float32."""
+    """How numbers are stored and multiplied. `tf32` is PyTorch's default for float32."""
     layout: str | list[str] = "contiguous"
-    """The order of a tensor's elements in memory."""
+    """Order of a tensor's elements in memory."""
     ranks: RankCount | list[RankCount] = Field(default=ONE_RANK, json_schema_extra={"default": 1})
-    """How many GPUs of one host train a model together, by DistributedDataParallel. Each rank has a whole batch."""
+    """Number of GPUs of one host that train a model together with DistributedDataParallel. Each
+    GPU gets a whole batch."""
     configs: list[Config] | None = Field(default=None, min_length=1)
-    """Settings of cuDNN to compare in these cells, instead of the suite's. A cell that several entries
-    contain has the configs of all of them."""
+    """Configs to compare in these cells, instead of the configs of the suite."""
 
     def values_on(self, device: str) -> dict[str, list[Any]]:
         chosen = {
@@ -255,14 +250,14 @@ class CellAxes(BaseModel):
 
 
 class GpuChoice(BaseModel):
-    """The GPUs that a sweep runs on."""
+    """GPUs on which a sweep runs."""
 
     model_config = STRICT
 
     models: GpuName | Annotated[list[GpuName], Field(min_length=1)] = ALL_MODELS
-    """Names of GPUs as NVML reports them, or parts of names: `H200`, `NVIDIA A100-SXM4-40GB`."""
+    """Names of GPU models, or parts of names, such as `NVIDIA A100-SXM4-40GB` or `H200`."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """For each GPU model, the share of its GPUs to use, rounded down, but at least one GPU."""
+    """Share of the GPUs of each model to use. At least one GPU of each model is used."""
 
 
 LOOKS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
@@ -274,10 +269,10 @@ class UntilDecided(BaseModel):
     model_config = STRICT
 
     until: Literal["decided", "best"]
-    """`decided`: until each contrast has its verdict. `best`: a race, until no other config can be 1% faster than
-    the fastest one; a config that is surely slower gets no further block."""
+    """`decided` adds blocks until each contrast has a verdict. `best` is a race. It adds blocks
+    until no other config can be 1% faster than the fastest one."""
     at_most: Annotated[int, Field(ge=LOOKS[1], le=LOOKS[-1])] = 20
-    """The largest number of blocks of a cell."""
+    """Largest number of blocks of a cell."""
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -291,8 +286,8 @@ class UntilDecided(BaseModel):
 Replicates = PositiveInt | UntilDecided
 
 BY_DEFAULT = UntilDecided(until="decided")
-FIXED_BLOCKS = 5  # default of a night, and if no two configs can be compared
-BLOCKS_WITHOUT_GPU = 2  # default: two decide a cell, as settings have no effect without a GPU
+FIXED_BLOCKS = 5  # default of a night, and of a suite without configs to compare
+BLOCKS_WITHOUT_GPU = 2  # few, because settings have no effect without a GPU
 
 
 def most_replicates(replicates: Replicates | None) -> int:
@@ -301,9 +296,7 @@ def most_replicates(replicates: Replicates | None) -> int:
 
 
 class WithoutGpu(BaseModel):
-    """Keys that replace the suite's own on a machine without a GPU. Settings have no effect there:
-    such a run only tries out the suite.
-    """
+    """Keys that replace the suite's keys on a machine without a GPU."""
 
     model_config = STRICT
 
@@ -312,13 +305,14 @@ class WithoutGpu(BaseModel):
     replicates: Replicates | None = None
     """Replaces the suite's number of blocks."""
     measure: MeasureSpec | None = None
-    """Replaces all of the suite's `measure`."""
+    """Replaces the whole `measure` of the suite."""
 
 
 def _names_a_setting(contrast: str) -> str:
     settings = [field.name for field in fields(Config)]
     if contrast.partition("=")[0] not in settings:
-        raise ValueError(f"found {contrast!r}, allowed: {', '.join(settings)}, also with =VALUE")
+        allowed = f"SETTING or SETTING=VALUE with one of the settings {', '.join(settings)}"
+        raise ValueError(f"found {contrast!r}, allowed: {allowed}")
     return contrast
 
 
@@ -328,36 +322,34 @@ class SuiteSpec(BaseModel):
     model_config = STRICT
 
     cells: list[CellAxes] = Field(min_length=1)
-    """What is timed."""
+    """Cells to time."""
     problems: dict[str, ProblemSpec] = {}
-    """Convolutions of the suite's own, by name."""
+    """Convolutions that `cells` can name under `problem`."""
     configs: list[Config] = Field(
         default=[Config(benchmark=False), Config(benchmark=True)], min_length=1
     )
-    """Settings of cuDNN to compare. Default: `benchmark` off and on."""
+    """Configs to compare. The default is `benchmark` off and on."""
     replicates: Replicates | None = None
     """Number of blocks per cell: a number, `{until: decided, at_most: 20}` or `{until: best}`. A
-    block runs each config once. Default: `{until: decided}`. Without a GPU the default is 2. In
-    nights, or if no two configs differ in exactly one setting, it is 5."""
+    block runs each config once. The default is `{until: decided}` in sweeps, 5 in nights, and 2
+    on machines without a GPU."""
     decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
-    """Contrasts that decide a cell if `replicates` is `until: decided`: a setting such as
-    `benchmark`, or a value such as `layout=weights`, which is compared with the usual value.
-    Default: every two configs of a cell that differ in one setting."""
+    """Contrasts that need a verdict if `replicates` is `until: decided`, such as `benchmark` or
+    `layout=weights`. The default is all pairs of configs that differ in one setting."""
     new_compute_caches: PositiveInt = 1
-    """How many of a cell's replicates start with an empty cache of compiled kernels."""
+    """Number of a cell's replicates that start with an empty cache of compiled kernels."""
     twin_every: Annotated[int, Field(ge=1, le=20)] = 20
-    """One block in this many carries an A/A pair, the same config twice, as a check of the
-    verdicts."""
+    """One block in this many runs one config twice. Such A/A pairs check the verdicts."""
     measure: MeasureSpec = MeasureSpec()
-    """How long trials measure, and when they are given up."""
+    """Time limits and other settings of the measurement."""
     needs_cuda: bool = False
-    """Whether the suite is refused without a GPU."""
+    """Whether the suite needs a GPU."""
     gpus: GpuChoice = GpuChoice()
-    """The GPUs to run on."""
+    """GPUs on which the sweep runs."""
     preload: list[str] = []
-    """Slow packages that the workloads import. The fork server imports the installed ones once."""
+    """Packages that are slow to import. The fork server imports them once for all trials."""
     without_gpu: WithoutGpu = WithoutGpu()
-    """Keys that replace the suite's own on a CPU."""
+    """Keys that replace the suite's keys on a machine without a GPU."""
 
     @model_validator(mode="after")
     def _is_no_flood(self) -> "SuiteSpec":
@@ -369,10 +361,7 @@ class SuiteSpec(BaseModel):
 
     @property
     def every_config(self) -> list[Config]:
-        """Distinct configs of the suite and its cells, followed by plain copies of these configs.
-
-        In a copy, layout and precision are null. The execution is null, too, if it was `eager`.
-        """
+        """Distinct configs of the suite and its cells, and copies without layout and precision."""
         of_cells = [config for axes in self.cells for config in axes.configs or ()]
         configs = [*self.configs, *of_cells]
         plain = [config.beside(config.layout, config.precision) for config in configs]
@@ -402,10 +391,7 @@ class SuiteSpec(BaseModel):
 def too_many(
     cells: Sequence[CellAxes], configs: Sequence[Config], replicates: Replicates | None
 ) -> str | None:
-    """Return an error if a plan has too many trials, else None.
-
-    A value that stands for several, such as a file of problems, counts as one value.
-    """
+    """Return an error message if a plan has too many trials, else None."""
     combinations = (prod(map(len, axes.values_on("cpu").values())) for axes in cells)
     pairs = sum(
         count * len(axes.configs or configs)
@@ -417,7 +403,7 @@ def too_many(
 def too_many_trials(trials: int) -> str | None:
     if trials <= MOST_TRIALS:
         return None
-    return f"found {trials:,} trials (cells x configs x replicates), allowed are {MOST_TRIALS:,}"
+    return f"found {trials:,} trials (cells x configs x replicates), allowed: {MOST_TRIALS:,}"
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:

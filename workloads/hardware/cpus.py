@@ -1,4 +1,4 @@
-"""How many CPUs this process can keep busy, by its affinity and its control groups' quotas."""
+"""Finds how many CPUs this process may use, from its affinity and its control groups."""
 
 import math
 import os
@@ -16,7 +16,7 @@ def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
 
 
 def _limits(system: Path, ours: Path) -> Iterator[float]:
-    """Yield the limits, in CPUs, of the control groups (version 1 or 2) that contain this process."""
+    """Yield the numbers of CPUs that the control groups of this process allow."""
     for line in text_of(ours).splitlines():
         number, names, path = line.split(":", 2)
         files: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""CUDA driver calls that torch lacks: to read a captured graph, and to bypass torch's allocator.
+"""Calls functions of the CUDA driver that torch does not offer.
 
-See the driver's documentation, Graph Management and Memory Management.
+See the chapters Graph Management and Memory Management in the documentation of the driver.
 """
 
 import ctypes
@@ -9,12 +9,12 @@ from ctypes import byref
 from dataclasses import dataclass
 from functools import cache
 
-KERNEL, MEMORY_COPY, MEMORY_SET = 0, 1, 2  # CUgraphNodeType
+KERNEL, MEMORY_COPY, MEMORY_SET = 0, 1, 2  # values of CUgraphNodeType
 OTHER_NODES = {MEMORY_COPY: "memcpy", MEMORY_SET: "memset"}
 
 
 class DriverError(Exception):
-    """CUDA's driver lacks a function, or a call of the function failed."""
+    """Error of a function of the CUDA driver that is missing or has failed."""
 
 
 class _KernelNodeParameters(ctypes.Structure):
@@ -32,7 +32,7 @@ class _KernelNodeParameters(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GraphNode:
-    """A node of a CUDA graph: a kernel launch with its sizes, or another operation."""
+    """A node of a CUDA graph: a kernel launch or another operation."""
 
     handle: int
     name: str
@@ -42,7 +42,7 @@ class GraphNode:
 
 
 def graph_nodes(graph: int) -> list[GraphNode]:
-    """Return the graph's nodes in the order of their capture; takes 10 µs per node. Raises DriverError."""
+    """Return the nodes of a graph in the order of their capture. Raises DriverError."""
     count = ctypes.c_size_t(_count(graph))
     handles = (ctypes.c_void_p * count.value)()
     if count.value:
@@ -57,7 +57,7 @@ def count_captured(stream: int) -> int:
 
 
 def set_enabled(executable: int, node: GraphNode, enabled: bool) -> None:
-    """Set whether replays of `executable`, an instantiated graph, run this node."""
+    """Enable or disable a node in the replays of `executable`, which is an instantiated graph."""
     _call("cuGraphNodeSetEnabled", executable, node.handle, enabled)
 
 
@@ -68,7 +68,7 @@ def allocate(size_bytes: int) -> int:
 
 
 def free(address: int) -> None:
-    """Free memory; this waits for the device."""
+    """Free memory. This waits for the device."""
     _call("cuMemFree_v2", address)
 
 
@@ -99,11 +99,11 @@ def _read_node(handle: int) -> GraphNode:
 
 
 def _call(function: str, *arguments: object) -> None:
-    """Call a function of CUDA's driver. Integers are passed as 64 bits. Raises DriverError."""
+    """Call a function of the CUDA driver. Raises DriverError."""
     wide = (ctypes.c_uint64(value) if isinstance(value, int) else value for value in arguments)
     code = _driver(function)(*wide)
     if code != 0:
-        raise DriverError(f"{function} failed with CUresult {code}")
+        raise DriverError(f"the CUDA driver's {function} failed with CUresult {code}")
 
 
 @cache
@@ -111,4 +111,4 @@ def _driver(function: str) -> Callable[..., int]:
     try:
         return getattr(ctypes.CDLL("libcuda.so.1"), function)  # type: ignore[no-any-return]
     except (OSError, AttributeError) as error:
-        raise DriverError(f"CUDA's driver has no {function}: {error}") from error
+        raise DriverError(f"the CUDA driver has no function {function}: {error}") from error

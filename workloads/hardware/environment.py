@@ -1,4 +1,4 @@
-"""A measurement's hardware and software. Reading them starts CUDA, so a child process does it."""
+"""Reads the hardware and software of a measurement. This starts CUDA."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ SOFTWARE = ("torch", "cuda", "cudnn", "driver", "python", "ray", "version")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """Columns of a record that describe hardware and software; `records/row.py` explains them."""
+    """Hardware and software of a record. `records/row.py` explains the fields."""
 
     device: Literal["cuda", "cpu"]
     gpu: str
@@ -57,11 +57,10 @@ class Environment:
 
 
 def capture_environment() -> Environment:
-    """Return the environment of this process, with its first GPU or else its CPU.
+    """Return the environment of this process, with its first GPU or, without CUDA, its CPU.
 
-    If set, SWEEP_VERSION replaces the version, and SWEEP_COMMIT the commit. Set SWEEP_VERSION if
-    the code is not installed, and SWEEP_COMMIT if it is not in git.
-    Without CUDA, SWEEP_FAKE_GPU names a GPU model, to try out clusters of several GPU models.
+    The environment variables SWEEP_VERSION and SWEEP_COMMIT replace the version and the commit.
+    SWEEP_FAKE_GPU replaces the name of the CPU.
     """
     import torch
 
@@ -87,7 +86,7 @@ def capture_environment() -> Environment:
 
 
 def host_name() -> str:
-    """Return the host's name and, if known, a hash of its boot id, since many hosts are named `vm`."""
+    """Return the name of the host, followed by a hash of its boot id if that is known."""
     boot = f"-{content_hash(BOOT_ID.read_text())[:6]}" if BOOT_ID.exists() else ""
     return f"{socket.gethostname()}{boot}"
 
@@ -104,7 +103,7 @@ def our_version() -> str:
 
 
 def our_commit() -> str | None:
-    """Return the git commit of this code, with `-dirty` if files changed, or None if unknown."""
+    """Return the git commit of this code, or None if it is unknown. `-dirty` marks changes."""
     checkout = Path(__file__).parents[2]
     if not (checkout / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""What CUDA and NVML say of the GPUs and slices that this process may use."""
+"""Reads which GPUs and MIG slices this process may use, from CUDA and NVML."""
 
 import os
 from typing import Any
@@ -10,11 +10,11 @@ from cudnn_sweep.workloads.hardware.listed_gpus import chosen_slices, listed_gpu
 from cudnn_sweep.workloads.hardware.nvml import NvmlGpu
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-MIG = " MIG "  # in names, before a slice's profile
+MIG = " MIG "  # comes before the profile in the name of a slice
 
 
 def read_gpu() -> dict[str, Any]:
-    """Return Environment's fields about the first GPU; without NVML some are None."""
+    """Return the fields of `Environment` for the first GPU. Some are None without NVML."""
     properties = torch.cuda.get_device_properties(0)
     uuid = gpu_uuid(0)
     nvml = NvmlGpu(uuid)
@@ -31,7 +31,7 @@ def read_gpu() -> dict[str, Any]:
 
 
 def seen_gpus() -> list[tuple[str, str]]:
-    """Return model and UUID of each visible GPU or slice, also of slices that CUDA omits."""
+    """Return the model and UUID of each visible GPU or MIG slice."""
     if not torch.cuda.is_available():
         return []
     first = gpu_uuid(0)
@@ -39,13 +39,13 @@ def seen_gpus() -> list[tuple[str, str]]:
         slices = chosen_slices(os.environ.get(VISIBLE), listed_gpus())
         if slices:
             return [(gpu.name, gpu.uuid) for gpu in slices]
-    # counted after `gpu_uuid` started CUDA: earlier, torch also counts sliced GPUs that CUDA hides
+    # `gpu_uuid` has started CUDA. Before that, torch also counts GPUs that CUDA hides.
     indexes = range(torch.cuda.device_count())
     return [(torch.cuda.get_device_name(index), gpu_uuid(index)) for index in indexes]
 
 
 def gpu_uuid(index: int) -> str:
-    """Return a GPU's UUID as in NVML; CUDA omits the prefix and may give a slice the UUID of its GPU."""
+    """Return the UUID of a GPU or MIG slice as NVML writes it."""
     properties = torch.cuda.get_device_properties(index)
     uuid = str(properties.uuid).removeprefix("GPU-").removeprefix("MIG-")
     whole = NvmlGpu(f"GPU-{uuid}")
@@ -56,6 +56,6 @@ def gpu_uuid(index: int) -> str:
 
 
 def _profile(name: str, nvml: NvmlGpu) -> str | None:
-    """Return a slice's profile: `1g.5gb` for a name `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Return the profile of a MIG slice, such as `1g.5gb`, or None if it is unknown."""
     names = (name, nvml.ask(pynvml.nvmlDeviceGetName) or "")
     return next((full.partition(MIG)[2] for full in names if MIG in full), None)

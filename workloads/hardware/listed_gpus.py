@@ -1,4 +1,4 @@
-"""NVML's list of this host's GPUs and MIG slices, even if CUDA_VISIBLE_DEVICES hides them."""
+"""Lists the GPUs and MIG slices of this host with NVML, including those hidden from CUDA."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class ListedGpu:
     uuid: str
     """UUID as NVML writes it: `GPU-...`, or `MIG-...` for a slice."""
     name: str
-    """Model and, for a slice, its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
+    """Name of the model. A slice also has a profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`."""
     card: str
-    """UUID of the GPU or, for a slice, of the GPU that contains the slice."""
+    """UUID of the whole GPU, also for a slice."""
     card_index: int
     pci_address: str
     """PCI address of the whole GPU, as NVML writes it."""
@@ -24,7 +24,7 @@ class ListedGpu:
         return self.uuid.startswith("MIG-")
 
     def is_called(self, entry: str) -> bool:
-        """Return whether a number or UUID in CUDA_VISIBLE_DEVICES names this GPU or slice, or the slice's GPU."""
+        """Return whether an entry of CUDA_VISIBLE_DEVICES selects this GPU or slice."""
         if entry.isdigit():
             return self.card_index == int(entry)
         is_uuid = entry.startswith(("GPU-", "MIG-"))
@@ -32,7 +32,7 @@ class ListedGpu:
 
 
 def listed_gpus() -> list[ListedGpu]:
-    """Return the host's unsliced GPUs and its slices in NVML's order. Return [] without NVML."""
+    """Return the slices, and the GPUs without slices. The list is empty without NVML."""
     try:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
@@ -42,9 +42,9 @@ def listed_gpus() -> list[ListedGpu]:
 
 
 def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the slices that `visible` names, or all slices if `visible` is None.
+    """Return the slices that `visible` selects, or all slices if it is None.
 
-    As in CUDA_VISIBLE_DEVICES, all entries after one that names no slice are ignored.
+    `visible` is a value of CUDA_VISIBLE_DEVICES. Entries after an invalid one are ignored.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     if visible is None:
@@ -59,9 +59,8 @@ def chosen_slices(visible: str | None, listed: Sequence[ListedGpu]) -> list[List
 
 
 def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[ListedGpu]:
-    """Return the GPUs that a process with `visible` as CUDA_VISIBLE_DEVICES may see. If `visible` has
-    numbers and GPU models differ, return all GPUs, as CUDA may number GPUs in another order than NVML.
-    """
+    """Return the GPUs that CUDA may use if `visible` is the value of CUDA_VISIBLE_DEVICES."""
+    # CUDA and NVML may number GPUs differently if their models differ.
     entries = [] if visible is None else [entry.strip() for entry in visible.split(",")]
     counted = any(entry.isdigit() for entry in entries) and len({gpu.name for gpu in listed}) > 1
     if visible is None or counted:
@@ -70,10 +69,9 @@ def may_be_seen(visible: str | None, listed: Sequence[ListedGpu]) -> list[Listed
 
 
 def uuid_of_slice(cuda_uuid: str, visible: str | None, listed: Iterable[ListedGpu]) -> str | None:
-    """Return NVML's UUID of the slice that CUDA uses, or None if NVML lists no such slice.
+    """Return NVML's UUID of the slice that CUDA uses, or None if there is no such slice.
 
-    `cuda_uuid` is the UUID of the slice or of its whole GPU, without prefix. If CUDA
-    reports a whole GPU's UUID, it uses the first visible slice of this GPU.
+    `cuda_uuid` is the UUID of the slice or of its GPU, without a prefix.
     """
     slices = [gpu for gpu in listed if gpu.is_slice]
     own = [gpu for gpu in slices if gpu.uuid == f"MIG-{cuda_uuid}"]
@@ -106,5 +104,5 @@ def _slices(whole: Any) -> Iterator[Any]:
     for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(whole)):
         try:
             yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, index)
-        except pynvml.NVMLError:  # no slice of that number, or not ours
+        except pynvml.NVMLError:  # no slice has this number, or it may not be used
             continue

@@ -1,4 +1,4 @@
-"""Monitor: reads a GPU's clocks, heat and processes during a trial from NVML, or fakes them."""
+"""Monitors of the clocks, temperature and processes of a GPU."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,19 +15,19 @@ MonitorKind = Literal[
     "fake_unsettled",
     "fake_slice",
 ]
-FAKE_ENERGY_MJ = 100_000  # added at each reading of a fake's energy
+FAKE_ENERGY_MJ = 100_000  # energy that is used between two readings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReading:
-    """One reading; a field is None if the GPU, slice or driver does not report it."""
+    """One reading of a GPU. A field is None if its value is unknown."""
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: int | None = None
     throttle_reasons: tuple[str, ...] | None = None
     other_processes: int | None = None
-    """Number of processes that compute on the GPU and are not ours."""
+    """Number of other processes that compute on the GPU."""
 
 
 class Monitor(Protocol):
@@ -37,10 +37,10 @@ class Monitor(Protocol):
     def read(self) -> GpuReading: ...
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Regard the processes `pids` and the calling process as ours."""
+        """Do not count the processes `pids` and this process as other processes."""
 
     def energy_mj(self) -> int | None:
-        """Return the energy used since a fixed moment in the past, or None if it is unknown."""
+        """Return the energy in mJ that the GPU has used so far, or None if it is unknown."""
 
 
 CALM = GpuReading(
@@ -64,7 +64,7 @@ SCRIPTS: dict[MonitorKind, tuple[GpuReading, ...]] = {
 
 
 class FakeMonitor:
-    """A monitor for any machine, which repeats the readings of its entry in SCRIPTS."""
+    """A monitor that needs no GPU. It repeats the readings of its entry in SCRIPTS."""
 
     def __init__(self, source: MonitorKind) -> None:
         self.source = source
@@ -77,7 +77,7 @@ class FakeMonitor:
         return next(self._readings)
 
     def know(self, pids: Iterable[int], /) -> None:
-        """Do nothing: the fixed readings contain the number of other processes."""
+        """Do nothing, because the readings are fixed."""
 
     def energy_mj(self) -> int | None:
         self._energy_mj += FAKE_ENERGY_MJ

@@ -1,4 +1,4 @@
-"""NVML's answers about one GPU, and the monitor that reads them."""
+"""Reads values of one GPU with NVML."""
 
 import os
 from collections.abc import Callable, Collection, Iterable
@@ -9,7 +9,7 @@ import pynvml
 from cudnn_sweep.workloads.hardware.listed_gpus import is_sliced
 from cudnn_sweep.workloads.hardware.monitor import FakeMonitor, GpuReading, Monitor, MonitorKind
 
-# Bits of nvmlClocksEventReasons in nvml.h. GpuIdle is left out: it slows nothing that is measured.
+# Bits of nvmlClocksEventReasons in nvml.h, without GpuIdle.
 THROTTLE_REASONS = {
     0x002: "applications_clocks_setting",
     0x004: "sw_power_cap",
@@ -22,15 +22,15 @@ THROTTLE_REASONS = {
 }
 REASON_QUESTIONS = (
     "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetCurrentClocksThrottleReasons",  # the name in older drivers and pynvml
+    "nvmlDeviceGetCurrentClocksThrottleReasons",  # name in older versions
 )
 
 
 class NvmlGpu:
-    """One GPU or slice. An answer is None if NVML, the driver, the GPU or the slice has none."""
+    """A GPU or MIG slice. A value is None if NVML does not report it."""
 
     def __init__(self, uuid: str) -> None:
-        """Open the GPU with NVML's `uuid`: `GPU-...` or `MIG-...`. The first call in a process takes 7 ms."""
+        """Open the GPU or slice with this UUID, which begins with `GPU-` or `MIG-`."""
         try:
             pynvml.nvmlInit()
             self._handle: Any = pynvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -47,19 +47,19 @@ class NvmlGpu:
         return self.answers and is_sliced(self._handle)
 
     def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`, a function of pynvml about a device, and return its answer."""
+        """Call a function of pynvml for this GPU and return the result, or None if it fails."""
         try:
             return question(self._handle, *arguments) if self.answers else None
         except pynvml.NVMLError:
             return None
 
     def ask_whole(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """Call `question`. Return None for a slice, since NVML would answer for the whole GPU."""
+        """Call a function of pynvml like `ask`, but return None for a slice."""
         return None if self.is_slice else self.ask(question, *arguments)
 
 
 class NvmlMonitor:
-    """A monitor by NVML. `read` takes 30 µs, mostly to list processes; `energy_mj` takes 3 to 14 ms."""
+    """A monitor that uses NVML. `read` takes 30 µs, and `energy_mj` takes 3 to 14 ms."""
 
     source: MonitorKind = "nvml"
 
@@ -95,21 +95,21 @@ class NvmlMonitor:
         return None
 
     def _other_processes(self) -> int | None:
-        """Return how many processes on the GPU are not ours. NVML may list our processes under ids of the host."""
+        """Return the number of other processes on the GPU, or None if it is unknown."""
         listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None
         pids = {process.pid for process in listed}
-        ours = pids & self._our_pids or self._our_pids
+        ours = pids & self._our_pids or self._our_pids  # in a container, NVML lists other ids
         return max(0, len(pids) - len(ours))
 
 
 def open_monitor(
     kind: MonitorKind, uuid: str | None, *, our_pids: Collection[int] | None = None
 ) -> Monitor | None:
-    """Return NVML's monitor or a fake, or None if `kind` is `off` or NVML cannot read the GPU.
+    """Return a monitor, or None if `kind` is `off` or NVML cannot read the GPU.
 
-    `our_pids` are our processes that use the GPU. By default, this process is the only one.
+    `our_pids` are processes that are not counted as other processes. The default is this process.
     """
     if kind.startswith("fake_"):
         return FakeMonitor(kind)

@@ -1,4 +1,4 @@
-"""Calibration: the device's speed at this moment, in the precision of the trial."""
+"""Measures the current speed of the device with a matrix product and a memory copy."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,16 +12,16 @@ from cudnn_sweep.workloads.measuring.device import Device
 from cudnn_sweep.workloads.precision import Precision
 from cudnn_sweep.workloads.records.measured import Calibration
 
-SAMPLES = 5  # of each operation, after one that is not counted
-SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # a sample has many calls: no launch delays the device
-MATRIX = {"cuda": 8192, "cpu": 512}  # rows and columns: fills an H200, 1.4 ms in bfloat16
-COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than a cache holds
+SAMPLES = 5  # timed samples of each operation
+SAMPLE_S = {"cuda": 0.005, "cpu": 0.002}  # shortest duration of a sample
+MATRIX = {"cuda": 8192, "cpu": 512}  # rows and columns of each matrix
+COPIED_BYTES = {"cuda": 2**28, "cpu": 2**25}  # more than the device's caches
 
 
 def calibrate(device: Device, precision: Precision) -> Calibration:
-    """Time a matrix product and a copy, for tens of milliseconds; speeds stay None if too little memory is left."""
+    """Measure the speeds of a matrix product and a copy. They stay None if memory runs out."""
     ceilings = Calibration()
-    # A pool of its own, freed afterwards, leaves the workload's memory blocks as they are.
+    # A separate memory pool leaves the workload's cached memory unchanged.
     pool = torch.cuda.use_mem_pool(torch.cuda.MemPool()) if device.is_cuda else nullcontext()
     with suppress(torch.OutOfMemoryError), pool:
         ceilings.calibration_matmul_tflops = _matmul_tflops(device, precision)

@@ -1,4 +1,4 @@
-"""A step whose whole work is replayed from CUDA graphs, one for each shape of its input."""
+"""Runs a step by replaying CUDA graphs, with one graph for each shape of the input."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -20,15 +20,12 @@ from cudnn_sweep.workloads.workload import TimedStep
 class _Captured:
     graph: torch.cuda.CUDAGraph
     inputs: list[torch.Tensor]
-    """The tensors from which the graph reads its inputs."""
+    """Tensors from which the graph reads its inputs."""
     result: Any
 
 
 class CapturedStep:
-    """A step that copies its inputs into a CUDA graph's tensors and replays the graph.
-
-    The first call at a shape captures the graph. Gradients are allocated within this capture.
-    """
+    """A step that replays a CUDA graph. The first call at each shape captures the graph."""
 
     def __init__(self, step: TimedStep) -> None:
         self._step = step
@@ -55,7 +52,7 @@ class CapturedStep:
         self._capture_s = 0.0
 
     def _run_and_capture(self, key: tuple[Any, ...], inputs: Any) -> Any:
-        """Run a step and capture it for `key`. Return the run's result. Raises WorkloadError."""
+        """Run the step, capture a graph of it, and return the result. Raises WorkloadError."""
         run: Callable[[], Any] = partial(self._step.run, inputs)
         first, results = _without_graph(run()), list[Any]()
         torch.cuda.synchronize()
@@ -65,7 +62,7 @@ class CapturedStep:
             graph = capture(lambda: results.append(_without_graph(run())), after=run)
         except CannotCapture as reason:
             raise WorkloadError(
-                f"execution cuda_graph: a graph cannot hold the step: {reason}"
+                f"execution cuda_graph: the step cannot be captured: {reason}"
             ) from reason
         own = [leaf for leaf in tree_flatten(inputs)[0] if isinstance(leaf, torch.Tensor)]
         self._graphs[key] = _Captured(graph=graph, inputs=own, result=results[0])
@@ -74,7 +71,7 @@ class CapturedStep:
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return the step that `execution` runs. The step's `as_written` uses no graph or compiler."""
+    """Return a version of `step` that runs with this execution."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)
@@ -92,7 +89,8 @@ def _key_of(leaf: Any) -> Any:
     if not isinstance(leaf, Hashable):
         found = type(leaf).__name__
         raise WorkloadError(
-            f"execution cuda_graph: found an input of type {found}; allowed are tensors and hashable values"
+            f"execution cuda_graph: found an input of type {found}; "
+            "an input must be a tensor or a hashable value"
         )
     return leaf
 
@@ -102,5 +100,5 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _without_graph(result: Any) -> Any:
-    """Return a tensor without its autograd graph, which would spoil a capture; None for other results."""
+    """Detach a tensor from its autograd graph. Return None for any other result."""
     return result.detach() if isinstance(result, torch.Tensor) else None

@@ -1,7 +1,7 @@
-"""Reads the kernels that a step runs in the timed process, and the work of its convolutions.
+"""Finds the kernels that a step runs, and computes the roofline of its convolutions.
 
-The roofline is the least time in which this work can be done at the calibrated speeds. See
-S. Williams, A. Waterman, D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
+The roofline is the shortest time in which the device could run the convolutions. See S. Williams,
+A. Waterman, D. Patterson, "Roofline", Communications of the ACM 52(4), 2009.
 """
 
 import re
@@ -26,21 +26,21 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Calibration, Choice, Kernel
 from cudnn_sweep.workloads.workload import TimedStep
 
-ROUNDS = 5  # each replays without, then with some nodes: a drift of the clock affects both
+ROUNDS = 5  # number of times that a graph is replayed with and without some nodes
 ROUND_MS = 5.0
 MAX_REPLAYS = 50
 
-# cuDNN's kernels that only bring tensors into another order.
+# Names of cuDNN's kernels that only convert the layout of a tensor.
 LAYOUT = re.compile(
     r"nchwTo(Folded)?Nhwc|(nhwc|folded|foldedNhwc)ToNchw|nchw2nhwc|nhwc2nchw|tensorTransform",
     re.IGNORECASE,
 )
 CONVERSION = "layout_conversion"
-COPY = "direct_copy_kernel"  # PyTorch's kernel: a conversion if a convolution launches it
+COPY = "direct_copy_kernel"  # PyTorch's kernel with which a convolution converts a layout
 MEMORY = ("memset", "memcpy")
-TRITON = "triton_"  # a compiler's kernels beside cuDNN's, named after all that they fuse
+TRITON = "triton_"  # prefix of the kernels that torch.compile generates
 
-# Used only if the operation that launched a kernel is unknown.
+# Names of convolution kernels, used if the operation that launched a kernel is unknown.
 CONVOLVES = re.compile(
     r"[fdw](prop|grad)|conv|winograd|implicit_gemm|fft2d|cudnn|flip_filter", re.IGNORECASE
 )
@@ -49,17 +49,16 @@ CONVOLVES = re.compile(
 def read_choice(
     step: TimedStep, shape: Shape, device: Device, layout: str = "contiguous"
 ) -> tuple[Choice, list[ConvolutionWork]]:
-    """Return the kernels that a step runs at `shape`, and the work of its convolutions.
+    """Run a step at `shape`. Return its kernels and the work of its convolutions.
 
-    Runs the step a few times, untimed. The layers that lose channels_last are noted too, unless
-    `layout` is contiguous.
+    The layers that lose channels_last are also returned if `layout` is not contiguous.
     """
     watch_of = StepWatch if layout == "contiguous" else LayoutWatch
     run = partial(step.run, step.prepare(shape))
     note = None
     if device.is_cuda and step.as_written is None:
         try:
-            run()  # pays the first call, if the open loop did not have this shape
+            run()  # an open loop may not have called this shape
             device_time.check_capturable(step, run)
             return _from_graph(run, watch_of)
         except (CannotCapture, DriverError) as error:
@@ -75,7 +74,7 @@ def read_choice(
 
 
 def routes_at(step: TimedStep, shapes: Iterable[Shape]) -> set[str]:
-    """Return the backends that PyTorch selects for convolutions at `shapes`. Runs one untimed step at each shape."""
+    """Run a step at each shape, and return the backends that PyTorch selects for convolutions."""
     routes: set[str] = set()
     for shape in shapes:
         with StepWatch() as watch:
@@ -89,7 +88,7 @@ def as_written(step: TimedStep) -> Callable[[Any], Any]:
 
 
 def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
-    """Capture one step, counting each operation's launches; return the step's choice and work."""
+    """Capture one step in a CUDA graph, and read the kernels from the graph."""
     watch = watch_of(
         count_launches=lambda: cuda_driver.count_captured(torch.cuda.current_stream().cuda_stream)
     )
@@ -127,7 +126,7 @@ def _seen(watch: StepWatch) -> Choice:
 
 
 def _losses(watch: LayoutWatch) -> list[str]:
-    """Return operations that lose channels_last and cause a conversion, as `layer: operation`."""
+    """Return the operations that lose channels_last, in the form `layer: operation`."""
     numbers = [number for number in losses_in(watch.operations) if number is not None]
     lost = [watch.operations[number] for number in numbers]
     return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
@@ -141,7 +140,7 @@ def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:
 
 
 def _operations(watch: StepWatch, nodes: int) -> list[str | None]:
-    """Return the operation that launched each node of a graph, or None if it is unknown."""
+    """Return, for each node of a graph, the operation that launched it, if known."""
     names: list[str | None] = []
     for name, count in watch.launches:
         names += [name] * (count - len(names))
@@ -160,7 +159,7 @@ def _launch(node: GraphNode, operation: str | None) -> Kernel:
 
 
 def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
-    """Return how much longer the median replay takes with `nodes` than without them."""
+    """Return how many milliseconds a replay of the graph would save without `nodes`."""
     if not nodes:
         return 0.0
     replays = max(1, min(MAX_REPLAYS, round(ROUND_MS / device_time.queued_ms(graph.replay, 1)[0])))
@@ -175,10 +174,10 @@ def _saved_ms(graph: Graph, nodes: list[GraphNode]) -> float:
 
 
 def kind_of(name: str, operation: str | None) -> str:
-    """Return a kernel's kind. `operation` is the PyTorch operation that launched it, if known."""
+    """Return the kind of a kernel: `convolution`, `layout_conversion` or `other`."""
     if name.startswith(TRITON):
         return "other"
-    convolves = "convolution" in (operation or "")  # also cuDNN's own, as cudnn_convolution_relu
+    convolves = "convolution" in (operation or "")  # for example cudnn_convolution_relu
     if LAYOUT.search(name) or (convolves and COPY in name):
         return CONVERSION
     if name in MEMORY:
@@ -187,16 +186,13 @@ def kind_of(name: str, operation: str | None) -> str:
 
 
 def kernels_hash(kernels: list[Kernel]) -> str | None:
-    """Hash the names, grids and order of convolution kernels. Return None if there are none."""
+    """Hash the names and grids of the convolution kernels. Return None if there are none."""
     ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
     return content_hash(ran) if ran else None
 
 
 def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
-    """Note the roofline. If a closed loop has one shape, also note the roofline's share of a step.
-
-    The share is of the step's device time or, if that is unknown, of its wall time.
-    """
+    """Store the roofline and, if the loop has one shape, the roofline divided by the step time."""
     least_ms = roofline_ms(work, measured.calibration)
     measured.choice.roofline_ms = least_ms
     step_ms = measured.device.steady_device_ms or measured.wall.steady_wall_ms
@@ -205,7 +201,7 @@ def note_roofline(work: list[ConvolutionWork], measured: Measurement) -> None:
 
 
 def roofline_ms(work: list[ConvolutionWork], ceilings: Calibration) -> float | None:
-    """Return the sum of the convolutions' least times, or None if work or speeds are unknown."""
+    """Return the shortest possible time of the convolutions, or None if it is unknown."""
     tflops, gbps = ceilings.calibration_matmul_tflops, ceilings.calibration_copy_gbps
     if not work or not tflops or not gbps:
         return None

@@ -1,7 +1,4 @@
-"""torch.compile in a trial: its time, where it splits the model, and what it leaves to Python.
-
-Watchers in Python do not run in compiled code, so an uncompiled run of a step shows the operations.
-"""
+"""Counts and times the compilations of torch.compile in a trial, and finds graph breaks."""
 
 import os
 import threading
@@ -17,24 +14,24 @@ from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.hardware.environment import installed_version
 from cudnn_sweep.workloads.records.measured import Ran
 
-ENDING_S = 1.0  # for a thread that reads from a compiler's process
-RECOMPILED = "Detected recompile"  # begins torch's message under the stance below
+ENDING_S = 1.0  # longest wait for the end of each thread of the compiler
+RECOMPILED = "Detected recompile"  # beginning of torch's error message
 
 
 class CompileWatch:
-    """Counts and times all compilations of this process, also those that a first backward pass starts."""
+    """Counts and times the compilations of this process."""
 
     def __init__(self, execution: str) -> None:
-        """Import the compiler, which takes seconds. Turn silent failures to compile into errors."""
-        import torch._inductor.compile_fx  # a first compile would import it
+        """Import the compiler, which takes seconds, and count its compilations from now on."""
+        import torch._inductor.compile_fx  # the first compilation would import it
         from torch._dynamo.callback import callback_handler
         from torch._dynamo.utils import counters
 
-        torch.hub.tqdm.monitor_interval = 0  # type: ignore[attr-defined]  # its thread would outlive the compilation
+        torch.hub.tqdm.monitor_interval = 0  # type: ignore[attr-defined]  # prevents a thread
         if hasattr(torch._inductor.config, "quiesce_async_compile_pool"):
-            torch._inductor.config.quiesce_async_compile_pool = False  # so would that of its timer
+            torch._inductor.config.quiesce_async_compile_pool = False  # prevents a timer thread
         if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):
-            torch._inductor.config.cpp_cache_precompile_headers = False  # 149 MB outside the cache
+            torch._inductor.config.cpp_cache_precompile_headers = False  # saves 149 MB on disk
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         counters.clear()
         self._execution, self._counters = execution, counters
@@ -56,7 +53,7 @@ class CompileWatch:
         self._seconds, self._compiles = 0.0, 0
 
     def note(self, ran: Ran) -> None:
-        """Record what was compiled. Raises WorkloadError if `execution` was not in force."""
+        """Record what was compiled. Raises WorkloadError if the execution had no effect."""
         counted = self._counters
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
         breaks = (reason.strip().splitlines() for reason in counted["graph_break"])
@@ -73,7 +70,7 @@ class CompileWatch:
 
     @contextmanager
     def nothing_more(self) -> Iterator[None]:
-        """Raise WorkloadError if the `with` block recompiles the model: times would include compiling."""
+        """Raise WorkloadError if the model is recompiled in the `with` block."""
         try:
             with torch.compiler.set_stance("fail_on_recompile"):
                 yield
@@ -82,12 +79,13 @@ class CompileWatch:
                 raise
             *_, reason = str(error).strip().splitlines()
             raise WorkloadError(
-                f"execution {self._execution}: the model was recompiled while it was timed: {reason.strip(' -')}"
+                f"execution {self._execution}: the model was recompiled while it was timed: "
+                f"{reason.strip(' -')}"
             ) from error
 
     @contextmanager
     def naming_a_full_disk(self, cache: str | None) -> Iterator[None]:
-        """If a full disk makes the `with` block fail, raise WorkloadError that names the compute cache."""
+        """Raise WorkloadError if the `with` block fails because the disk is full."""
         try:
             yield
         except Exception as error:
@@ -99,10 +97,7 @@ class CompileWatch:
             ) from error
 
     def end_workers(self) -> None:
-        """End the compiler's processes and threads: until then, this process takes no turns.
-
-        A later compilation starts them anew.
-        """
+        """End the processes and threads of the compiler. The next compilation starts new ones."""
         from torch._inductor.async_compile import AsyncCompile, shutdown_compile_workers
 
         shutdown_compile_workers()

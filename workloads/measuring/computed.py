@@ -1,4 +1,4 @@
-"""A step's results: fingerprints of the bits, and the error against float64."""
+"""Computes the fingerprints of a step's results, and their errors compared with float64."""
 
 from dataclasses import replace
 from hashlib import blake2b
@@ -12,16 +12,16 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import Computed, ComputedTensor
 from cudnn_sweep.workloads.workload import Context, Workload
 
-CHUNK = 2**24  # elements hashed at a time: 128 MiB as int64
+CHUNK = 2**24  # number of elements that are hashed at a time
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# Odd multipliers of 64 bits, as signed numbers (2^64 / golden ratio; MurmurHash3's finaliser).
+# Multipliers of a hash: 2^64 divided by the golden ratio, and a constant of MurmurHash3.
 PLACE, MIX = -7046029254386353131, -49064778989728563
 
-# More operations would take a second or longer in float64, without cuDNN.
+# Largest number of FLOPs for which a step is repeated in float64.
 REFERENCE_FLOPS = {"cuda": 4 * 10**12, "cpu": 10**10}
 
-# A bias before a normalisation has no gradient but for rounding, which fifty layers raise to 1e-11.
+# Tensors below this share of the typical size consist only of rounding errors.
 VANISHING = 1e-9
 
 Tensors = dict[str, torch.Tensor]
@@ -30,9 +30,9 @@ Tensors = dict[str, torch.Tensor]
 def compute(
     workload: Workload, context: Context, shape: Shape, seed: int, *, reference: bool, flops: int
 ) -> tuple[Computed, bool]:
-    """Return fingerprints and errors of a new step's outputs and gradients, and whether all values are finite.
+    """Run a new step. Return fingerprints and errors of its results, and whether all are finite.
 
-    All random numbers come from `seed`. Errors are None without `reference`, or if `flops` exceed REFERENCE_FLOPS.
+    Errors are None if `reference` is false or if `flops` exceeds REFERENCE_FLOPS.
     """
     torch.manual_seed(seed)
     step = workload.step(context)
@@ -55,7 +55,7 @@ def compute(
         for name, tensor in results.items()
     ]
     is_finite = all(bool(tensor.isfinite().all()) for tensor in results.values())
-    results, exact = {}, {}  # the next run of a compiler's CUDA graph overwrites its results
+    results, exact = {}, {}  # the next step may reuse their memory
     again = {name: fingerprint(tensor) for name, tensor in step.examine(inputs).items()}
     computed = Computed(
         computed=tensors,
@@ -69,10 +69,7 @@ def compute(
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """Return a hash of a tensor's bits and their positions. It is the same in all layouts.
-
-    On a GPU, the hash is a sum of integers, equal in any order of addition; on a CPU, blake2b.
-    """
+    """Return a hash of a tensor's bits, which does not depend on the layout of the tensor."""
     bits = tensor.detach().contiguous().view(INTEGERS[tensor.element_size()]).flatten()
     if not bits.is_cuda:
         return blake2b(bits.numpy().data, digest_size=8).hexdigest()
@@ -95,10 +92,10 @@ def _hash_on_device(bits: torch.Tensor) -> str:
 def _reference(
     workload: Workload, context: Context, shape: Shape, seed: int, flops: int
 ) -> tuple[Tensors, str | None]:
-    """Run a step in float64 without cuDNN. Return its results, or no results and the reason."""
+    """Run a step in float64 without cuDNN. Return its results, or the reason if it cannot run."""
     most = REFERENCE_FLOPS[context.device.type]
     if flops > most:
-        return {}, f"{flops:.2g} operations are more than {most:.0g}: too slow in float64"
+        return {}, f"not compared with float64, because {flops:.2g} FLOPs exceed {most:.0g}"
     enabled = cudnn.enabled
     try:
         cudnn.enabled = False
@@ -125,9 +122,9 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 
 
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
-    """Return the L2 and the maximum error of `result`, relative to the same norms of `exact`.
+    """Return the L2 error and the maximum error of `result`, relative to `exact`.
 
-    If `exact` is about 0, divide by `typical` instead. If `typical` is 0 too, errors are infinite.
+    The errors are relative to `typical` instead if `exact` is almost 0.
     """
     exact = exact.detach()
     difference = result.detach().to(torch.float64) - exact

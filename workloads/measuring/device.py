@@ -1,4 +1,4 @@
-"""The device of a trial. Waits for the device and reads its memory use."""
+"""Synchronises the device of a trial and reads its memory use."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ MEMORY = {
     "peak_allocated": torch.cuda.max_memory_allocated,
     "peak_reserved": torch.cuda.max_memory_reserved,
 }
-"""Functions that return bytes of CUDA's caching allocator. `forget_peak` resets the peaks."""
+"""Functions that return the memory use of torch's CUDA allocator in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +25,7 @@ class Device:
         return self.torch.type == "cuda"
 
     def synchronise(self) -> None:
-        """Wait for the device. With several ranks, rank 0 also waits for the other ranks' devices."""
+        """Wait for the device. Rank 0 also waits for the devices of the other ranks."""
         if self.is_cuda:
             torch.cuda.synchronize()
         meet()
@@ -35,11 +35,11 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def free_bytes(self) -> tuple[int, int] | tuple[None, None]:
-        """Return the GPU's free and total bytes, or a pair of None on a CPU."""
+        """Return the free and the total memory of the GPU. Both are None on a CPU."""
         return torch.cuda.mem_get_info() if self.is_cuda else (None, None)
 
     def note_memory(self, memory: MemoryUse, column: str) -> None:
-        """On a GPU, fill `memory`'s columns that match `column`, such as `steady_{}_bytes`."""
+        """Store the memory use in `memory`. `column` is a pattern such as `steady_{}_bytes`."""
         for name, read in MEMORY.items() if self.is_cuda else ():
             if hasattr(memory, column.format(name)):
                 setattr(memory, column.format(name), read())

@@ -1,4 +1,4 @@
-"""Device time of a step: the time that a step would take if the device never waited for the CPU."""
+"""Measures the device time of a step: its duration if the device never waits for the CPU."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,25 +17,24 @@ from cudnn_sweep.workloads.workload import TimedStep
 
 Graph = torch.cuda.CUDAGraph
 
-HEAD_START_CYCLES = 200_000  # 0.1 ms at 1980 MHz: to queue a replay takes 10 µs
-GRAPH_MS = 5.0  # a replay's least length: starting one (5 µs) is then 0.1% of it
-MAX_CALLS = 1000  # of a step in one graph: capturing takes 30 to 100 µs each
-BATCH_S = 0.03  # replays between two synchronises
+HEAD_START_CYCLES = 200_000  # the GPU waits this long while calls are queued
+GRAPH_MS = 5.0  # shortest duration of a replay, if possible
+MAX_CALLS = 1000  # largest number of steps in one graph
+BATCH_S = 0.03  # duration of the replays between two synchronisations
 PROFILED_S = 0.3
-NCCL = "nccl"  # prefix of its kernels' names
+NCCL = "nccl"  # prefix of the names of NCCL's kernels
 
 Step = Callable[[], object]
 
 
 class CannotCapture(Exception):
-    """A CUDA graph cannot hold this step; the text is the reason."""
+    """Error of a step that no CUDA graph can capture. Its text is the reason."""
 
 
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
-    """Capture `run` and return the instantiated graph. Raises CannotCapture; the process stays usable.
+    """Capture `run` in a CUDA graph, and return the graph. Raises CannotCapture.
 
-    `after` does the same work, perhaps fewer times, and is called before the capture. The graph
-    then lacks what only first calls do, such as a search.
+    `after` is called before the capture. It does the same work as `run`, as a warm-up.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
@@ -49,28 +48,22 @@ def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
 
 
 def check_capturable(step: TimedStep, run: Callable[[], object]) -> None:
-    """Run one step. Raises CannotCapture if a capture of the step would fail and do harm."""
+    """Run one step. Raises CannotCapture if no CUDA graph can capture the step."""
     if not step.capturable:
-        raise CannotCapture(
-            "the step launches from several threads, or a compiler replays graphs of its own"
-        )
+        raise CannotCapture("the step uses several threads, or a compiler that makes CUDA graphs")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")  # an error would leave the step half done
+        torch.cuda.set_sync_debug_mode("warn")  # an error would stop the step halfway
         try:
             run()
         finally:
             torch.cuda.set_sync_debug_mode("default")
     if any("synchronizing CUDA operation" in str(warning.message) for warning in seen):
-        raise CannotCapture("the step waits for the device, as .item() does")
+        raise CannotCapture("the step waits for the device, for example in .item()")
 
 
 def queued_ms(launch: Step, count: int) -> list[float]:
-    """Call `launch` `count` times and return the device time of each call.
-
-    A call only queues a graph's replay. The device first waits until some replays are queued, so
-    the times do not include queueing.
-    """
+    """Call `launch` `count` times, and return the device time of each call in milliseconds."""
     torch.cuda._sleep(HEAD_START_CYCLES)
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * count)]
     pairs = list(zip(marks[::2], marks[1::2], strict=True))
@@ -83,7 +76,7 @@ def queued_ms(launch: Step, count: int) -> list[float]:
 
 
 def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Call `run` on a side stream, so that autograd avoids the default stream in a capture."""
+    """Call `run` on another CUDA stream, as a warm-up for a capture."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -94,7 +87,7 @@ def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
 
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
-    """Reset the random generator and the allocator if a capture in the `with` block fails."""
+    """Restore the random generator and the allocator if a capture in the `with` block fails."""
     device = torch.cuda.current_device()
     generator = torch.cuda.default_generators[device]
     state = generator.clone_state()
@@ -102,7 +95,7 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
         yield
     except Exception as error:
         generator.graphsafe_set_state(state)
-        with suppress(RuntimeError):  # the allocator may have left the graph's pool
+        with suppress(RuntimeError):  # the allocator may not be using the pool
             torch._C._cuda_endAllocateToPool(device, pool)
         if not isinstance(error, RuntimeError):
             raise
@@ -111,7 +104,7 @@ def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
 
 
 class Replays:
-    """A graph of rounds of `steps`. Each step finds the L2 cache as its predecessor left it."""
+    """A CUDA graph that runs all `steps` one or more times."""
 
     source = "graph"
 
@@ -122,16 +115,16 @@ class Replays:
         """Number of steps in one replay."""
 
     def run(self, count: int) -> float:
-        """Replay `count` times and return the seconds on the device."""
+        """Replay the graph `count` times, and return the device time in seconds."""
         return sum(queued_ms(self._launch, count)) / 1e3
 
     def step_ms(self, count: int) -> list[float]:
-        """Return, for each of `count` replays, the mean device time of its steps."""
+        """Replay the graph `count` times. Return the mean device time of a step in each replay."""
         return [duration / self.calls for duration in queued_ms(self._launch, count)]
 
 
 class OwnReplays(Replays):
-    """Rounds of steps, each of which replays its own graph. Times include copying the inputs."""
+    """Replays of steps that use CUDA graphs already. The times include copying the inputs."""
 
     source = "own_graph"
 
@@ -150,7 +143,7 @@ def replays_of_batch(replay_s: float) -> int:
 
 
 def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
-    # The device cooled while steps were captured, and a cooler device runs faster for a while.
+    # The device cools during the capture, and a cool device is faster at first.
     batch = replays_of_batch(warm_up(replays.run, spec, telemetry).round_s)
 
     def take() -> list[float]:
@@ -164,13 +157,11 @@ def time_replays(replays: Replays, spec: MeasureSpec, telemetry: Telemetry) -> S
 
 
 def time_profiled(steps: list[Step]) -> tuple[Sampled, float] | None:
-    """Measure with the profiler how long rounds of `steps` take, if no graph can hold the steps.
+    """Measure the kernel time of `steps` with the profiler, without NCCL's kernels.
 
-    A sample is the mean kernel time of a round's steps. It excludes NCCL's kernels, in which a rank
-    communicates or waits. Return the samples and the median time of NCCL's kernels per step. Return
-    None if a round has no kernels except NCCL's. The first call in a process takes 2 s.
+    Also return the median time of NCCL's kernels in a step. Return None if no other kernel ran.
     """
-    profiled_kernels(steps)  # the profiler's own start
+    profiled_kernels(steps)  # starts the profiler
     samples: list[float] = []
     waits: list[float] = []
     began = now()
@@ -196,10 +187,10 @@ def profiler(*activities: ProfilerActivity) -> Iterator[profile]:
 
 
 def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
-    """Run `steps` and return name and ms of each kernel and memory operation, in order of start."""
+    """Run `steps`. Return the name and milliseconds of each kernel and memory operation."""
     with profiler(ProfilerActivity.CUDA) as profiled:
         meet()
-        now()  # ranks begin together: the profiler starts earlier in one than in another
+        now()  # all ranks begin at the same time
         for step in steps:
             step()
     events = [
@@ -225,5 +216,5 @@ def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
     rounds = min(round(GRAPH_MS / min(queued_ms(graph.replay, 3))), MAX_CALLS // len(steps))
     if rounds <= 1:
         return graph, 1
-    del graph  # frees its memory for the longer graph
+    del graph  # frees memory for the longer graph
     return capture(rounds_of(rounds), after=once), rounds

@@ -1,4 +1,4 @@
-"""Runs a model's first step, before the measurement, and checks that the model is as expected."""
+"""Runs a model before the measurement, to find errors and to estimate the time of a step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -18,14 +18,13 @@ from cudnn_sweep.workloads.measuring.step_watch import StepWatch
 
 GLANCE_S = 0.3
 MOST_STEPS = 20
-LONG_S = 3.0  # a step that takes longer is not run again before the measurement
+LONG_S = 3.0  # a step that takes longer is run only once
 
 
 def call_once(request: TrialRequest) -> float | None:
-    """Run a trial's first step and a few more. Return the median time of these further steps in ms.
+    """Run a few steps of a trial. Return their median time in ms, without the first step.
 
-    Return None if the first step takes longer than LONG_S, or if the second step fails. Raises the
-    errors of the user's code, and WorkloadError if `expect` is not met.
+    Return None if only one step was run. Raises WorkloadError if the model differs from `expect`.
     """
     apply_request(request, Measurement())
     device, cell = find_device(), request.cell
@@ -43,7 +42,7 @@ def call_once(request: TrialRequest) -> float | None:
     if first_s > LONG_S:
         return None
     times: list[float] = []
-    with suppress(Exception):  # the first step has shown that the model runs
+    with suppress(Exception):  # the first step has run, so the model works
         while len(times) < MOST_STEPS and sum(times) < GLANCE_S:
             times.append(run())
     return 1000 * median(times) if times else None
@@ -51,7 +50,7 @@ def call_once(request: TrialRequest) -> float | None:
 
 @contextmanager
 def _expecting(cell: Cell) -> Iterator[None]:
-    """Raise WorkloadError if the first model called in the `with` block differs from `expect`."""
+    """Raise WorkloadError if the model called in the `with` block differs from `expect`."""
     assert cell.model is not None and cell.model.expect is not None
     watch, inside, counted = StepWatch(), list[nn.Module](), dict[str, int]()
 
@@ -76,6 +75,6 @@ def _expecting(cell: Cell) -> Iterator[None]:
         has = " and ".join(f"{n:,} {name if n != 1 else name[:-1]}" for n, name in counts)
         wanted = " and ".join(f"{count:,}" for count in expected.values())
         raise WorkloadError(
-            f"{cell.workload.rpartition(':')[2]}({given}) has {has}; expected {wanted}: are "
-            "arguments of the model missing?"
+            f"{cell.workload.rpartition(':')[2]}({given}) has {has}, but `expect` has {wanted}. "
+            "Are arguments of the model missing?"
         )

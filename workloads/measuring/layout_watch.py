@@ -1,4 +1,4 @@
-"""Finds where a step loses channels_last: which operation loses the layout, and which operations convert back."""
+"""Finds the operations of a step that lose channels_last, and those that convert layouts."""
 
 import sys
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from cudnn_sweep.workloads.measuring.tracing import TracedOperation
 
 CONVOLUTIONS = (*FORWARDS, BACKWARD)
 COPIES = ("clone", "copy_", "_to_copy", "contiguous")
-CALL = "_call_impl"  # the function of torch.nn that calls a module
-MARK = "sweep operation "  # before an operation's number, in a profile
+CALL = "_call_impl"  # name of the torch.nn function that calls a module
+MARK = "sweep operation "  # prefix of an operation's number in a profile
 
 
 class LayoutWatch(StepWatch):
-    """Notes the layouts that operations take and return. A view, which shares storage, never loses a layout."""
+    """Records the operations of a step, with the layouts of their inputs and outputs."""
 
     def __init__(self, *, profiled: bool = False, **how: Any) -> None:
         super().__init__(**how)
@@ -30,7 +30,7 @@ class LayoutWatch(StepWatch):
         self._profiled = profiled
         self._net: nn.Module | None = None
         self._paths: dict[int, str] = {}
-        self._lost: dict[int, int] = {}  # by storage the operation that lost its layout
+        self._lost: dict[int, int] = {}  # numbers of operations, by the storage of their result
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in COMPOSITES:
@@ -69,7 +69,7 @@ class LayoutWatch(StepWatch):
         return result
 
     def _layer(self) -> str:
-        """Return the innermost running module's path and class, or `backward`, or an empty text."""
+        """Return the path and class of the running module, `backward`, or an empty text."""
         modules: list[nn.Module] = []
         frame: FrameType | None = sys._getframe()
         while frame is not None:
@@ -95,10 +95,7 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def order_of(tensor: torch.Tensor) -> str | None:
-    """Return a tensor's layout by its strides.
-
-    Return None if the strides fit both layouts or the tensor has fewer than three dimensions.
-    """
+    """Return a tensor's layout, or None if its strides do not show which layout it has."""
     sized = [n for n in range(tensor.dim()) if tensor.shape[n] > 1 and tensor.stride(n) > 0]
     if tensor.dim() < 3 or len(sized) < 2 or has_one_order(tensor.shape):
         return None
@@ -107,7 +104,7 @@ def order_of(tensor: torch.Tensor) -> str | None:
 
 
 def _converts(convolved: Sequence[torch.Tensor]) -> bool:
-    """Return whether a convolution has to convert any of these tensors to the layout in which it runs."""
+    """Return whether a convolution of these tensors has to convert one of their layouts."""
     forms = [memory_format(layout_of(*convolved), tensor.dim()) for tensor in convolved]
     pairs = zip(convolved, forms, strict=True)
     return not all(tensor.is_contiguous(memory_format=form) for tensor, form in pairs)

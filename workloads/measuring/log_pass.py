@@ -1,21 +1,16 @@
-"""The log pass: an untimed process that runs a step, at one or more shapes, while cuDNN's frontend logs its choices.
+"""The log pass runs a step in an untimed process, and reads which plans cuDNN's frontend logs.
 
-The log lists the cuDNN plans that PyTorch built, timed and took for each convolution. Writing it takes time, so this
-process is not timed. The timed process may choose other plans, so the kernels of both processes are compared.
-
-Errata are rules that ban plans. If a banned plan runs, PyTorch has ignored the rule: a fault.
-
-Lines as torch 2.11 with cuDNN 9.19 writes them:
+Parts of the lines that torch 2.11 with cuDNN 9.19 writes:
 
     Tag: ConvFwd_
-    [cudnn_frontend] CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng1, numeric_notes:[...] behavior_notes:[...] workSpaceSize: 9216
+    EXECUTION_PLAN_DESCRIPTOR : ConvFwd_eng1, numeric_notes:[] behavior_notes:[] workSpaceSize: 9216
     [cudnn_frontend] Verifying ConvFwd_eng1. Blocking.
     [cudnn_frontend] Plan ConvFwd_eng62_k2=0_k13=1 took     0.2688
     [cudnn_frontend] Auto-tuning returns 10 plans.
 
-A line with a tag begins an operation's first call at a shape. After a search PyTorch takes the fastest plan. Without
-a search it builds plans until one runs, and takes that one. If errata block every plan that cuDNN's heuristic
-proposed, the list of fallback plans follows, under a second line with the tag.
+A line with a tag begins an operation. After a search, PyTorch uses the fastest plan. Without a
+search, it uses the last plan. Errata are rules that ban plans. If they ban all plans, cuDNN lists
+more plans under a second tag.
 """
 
 import os
@@ -49,12 +44,12 @@ PLAN = re.compile(
 BLOCKED = re.compile(r"Verifying (?P<engine>\S+)\. Blocking\.")
 TIMED = re.compile(r"Plan (?P<engine>\S+) took\s+(?P<ms>[\d.e+-]+)")
 
-MOST_STEPS = 1000  # of a regime, in which distinct shapes are looked for
+MOST_STEPS = 1000  # largest number of shapes that are read from a regime
 
 
 @dataclass(slots=True)
 class Operation:
-    """What the log says of one cuDNN operation at its first call at a shape."""
+    """A cuDNN operation, and the plans that were logged for it at one shape."""
 
     name: str
     plans: list[LoggedChoice] = field(default_factory=list)
@@ -63,7 +58,7 @@ class Operation:
 
     @property
     def goes_on(self) -> bool:
-        """Whether errata block all plans so far. cuDNN then lists more plans of the operation."""
+        """Whether more plans of the operation follow, because errata blocked the last plan."""
         return bool(self.plans) and not self.timed_ms and self.plans[-1].engine in self.blocked
 
     def choice(self) -> LoggedChoice:
@@ -82,9 +77,9 @@ class Operation:
 
 
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
-    """Run an untimed step and read cuDNN's log. Needs CUDA. Raises what the workload raises.
+    """Run a step on a GPU, and return the plans that cuDNN logged.
 
-    `shapes` is the number of shapes to run. If it is 0, run the base shape and record its kernels.
+    `shapes` is the number of shapes to run. If it is 0, only the base shape is run.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
@@ -141,7 +136,7 @@ def _banned(choices: Iterable[LoggedChoice], errata: str | None) -> list[str]:
 
 
 def read_log(text: str) -> list[Operation]:
-    """Return the operations of a log, without those that have no plan."""
+    """Return the operations of a log that have at least one plan."""
     operations: list[Operation] = []
     for line in text.splitlines():
         if found := OPERATION.match(line):
@@ -171,6 +166,6 @@ def _read_line(line: str, operation: Operation) -> None:
 
 
 def _notes(listed: str) -> list[str]:
-    """Split a plan's list of notes, and shorten each: `CUDNN_NUMERICAL_NOTE_TENSOR_CORE` becomes `TENSOR_CORE`."""
+    """Split a list of notes, and remove prefixes such as `CUDNN_NUMERICAL_NOTE_`."""
     names = [name for name in listed.split(",") if name]
     return [re.sub(r"^CUDNN_\w+?_NOTE_", "", name) for name in names]

@@ -1,4 +1,4 @@
-"""Runs a user's model, in a process that ends afterwards, and notes the operations of one forward pass."""
+"""Runs a forward pass of a user's model and records the operations."""
 
 import re
 from collections import Counter
@@ -33,11 +33,11 @@ from cudnn_sweep.workloads.user_code import import_named
 from cudnn_sweep.workloads.workload import Context, Workload
 
 ACTIVITIES = ProfilerActivity.CPU, ProfilerActivity.CUDA
-CONVERTS_INSIDE = re.compile("norm|upsample|pool")  # a copy inside these is a conversion
+CONVERTS_INSIDE = re.compile("norm|upsample|pool")  # operations that convert layouts by copying
 
 
 class ConvolutionWatch(LayoutWatch):
-    """Counts how often each forward convolution ran."""
+    """Counts the calls of each distinct forward convolution."""
 
     def __init__(self, precision: Precision, *, profiled: bool) -> None:
         super().__init__(profiled=profiled)
@@ -67,7 +67,7 @@ class ConvolutionWatch(LayoutWatch):
 
 
 def trace_model(request: TraceRequest) -> Trace:
-    """Trace a model's forward pass. Raises WorkloadError if the model is unknown, fails, or runs no convolution."""
+    """Trace a model's forward pass. Raises WorkloadError if it fails or runs no convolution."""
     precision = find_precision(request.precision)
     cuda = torch.cuda.is_available()
     torch.set_num_threads(usable_cpus())
@@ -98,7 +98,7 @@ def _build(request: TraceRequest) -> torch.nn.Module:
     source = import_named(request.model)
     if isinstance(source, Workload):
         raise WorkloadError(
-            f"{request.model} is a workload: write it in a suite's `cells`; allowed here: {ALLOWED}"
+            f"{request.model} is a workload, which belongs in a suite's `cells`; allowed: {ALLOWED}"
         )
     if not is_source(source):
         raise WorkloadError(f"{request.model} is a {type(source).__name__}; allowed: {ALLOWED}")
@@ -137,7 +137,7 @@ def _call(net: torch.nn.Module, called: Called, training: bool, context: Context
 def with_conversions(
     operations: Sequence[TracedOperation], events: Iterable[Any]
 ) -> list[TracedOperation]:
-    """Return `operations`, each with the device time of its layout conversions, from the events of a profile."""
+    """Return the operations with the times of their layout conversions, read from a profile."""
     spent: Counter[int] = Counter()
     for event in events:
         part = event
@@ -153,11 +153,7 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Return the operation with the time of its conversions.
-
-    If conversions ran inside the operation, set `pays`. Set `loses`, too, if the operation is no
-    convolution and no earlier operation lost the layout.
-    """
+    """Return a copy of the operation with new `conversion_ms`, `pays` and `loses`."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:
@@ -166,6 +162,6 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
 
 
 def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Return a convolution's precision by `dtype`, if known. Autocast leaves some convolutions in float32."""
+    """Return the name of the precision that has this `dtype`, or None if there is none."""
     float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
     return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

@@ -1,4 +1,4 @@
-"""What a fresh process sets first: compute cache, cuDNN's flags, TF32, threads and seed."""
+"""Sets up a new process: compute cache, cuDNN's flags, TF32, threads and random seed."""
 
 import os
 import tempfile
@@ -18,15 +18,13 @@ from cudnn_sweep.workloads.measuring.ranks import Ranks
 from cudnn_sweep.workloads.precision import find_precision
 from cudnn_sweep.workloads.workload import Context
 
-COMPILED = "torch-compile"  # torch.compile's part of a compute cache
+COMPILED = "torch-compile"  # subfolder of torch.compile in a compute cache
 
 
 def use_compute_cache(folder: Path, measured: Measurement) -> None:
-    """Put the caches of CUDA, torch.compile and Triton in `folder`, before the process's first CUDA call.
+    """Set the folder in which CUDA, torch.compile and Triton keep compiled kernels.
 
-    In benchmark mode some kernels are compiled at run time, and CUDA's driver keeps them on disk. The caches outlive
-    the process, so `measured` notes whether they are empty, or warm because an earlier trial had the folder. Each
-    combination of GPU, cell and config has a folder of its own, never the user's `~/.nv`.
+    Call this before the first CUDA call. `measured` records whether the folder already exists.
     """
     measured.compute_cache = "warm" if folder.exists() else "empty"
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,18 +36,18 @@ def use_compute_cache(folder: Path, measured: Measurement) -> None:
 
 
 def count_compiled(folder: Path) -> int:
-    """Count CUDA's files of compiled kernels, without its index and torch.compile's files."""
+    """Count the files of kernels that CUDA has compiled."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != "index")
     return sum(COMPILED not in file.parts for file in files)
 
 
 def apply_request(request: TrialRequest, measured: Measurement, ranks: Ranks | None = None) -> None:
-    """Set up this process before its first CUDA call. Note the settings in `measured`."""
+    """Set up this process before its first CUDA call. Store the settings in `measured`."""
     rank, of = (ranks.rank, ranks.of) if ranks else (0, 1)
     if request.compute_cache is not None:
         use_compute_cache(Path(request.compute_cache), measured)
         if request.config.how.compiles:
-            tempfile.gettempdir()  # which Python keeps: only compilers that it starts work in the cache
+            tempfile.gettempdir()  # keeps the temporary folder of Python
             (compilers := Path(request.compute_cache, COMPILED)).mkdir(exist_ok=True)
             os.environ["TMPDIR"] = str(compilers)
     torch.set_num_threads(max(1, usable_cpus() // of))
@@ -59,11 +57,11 @@ def apply_request(request: TrialRequest, measured: Measurement, ranks: Ranks | N
         measured.compute_cache = "disabled"
     find_precision(request.cell.under(request.config).precision).apply()
     measured.conv_fp32_precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
-    torch.manual_seed(request.seed + rank)  # a rank draws inputs of its own
+    torch.manual_seed(request.seed + rank)  # each rank draws different inputs
 
 
 def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:
-    """Make the `Context` of a cell under a config; fields that `Cell` has too are copied from the cell."""
+    """Make the `Context` of a cell with this config."""
     config = config or Config()
     cell = cell.under(config)
     made = {

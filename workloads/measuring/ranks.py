@@ -1,6 +1,6 @@
-"""The ranks of a trial: processes that train one model together, each with a GPU of its own.
+"""Ranks of a trial: processes that train one model together, each on its own GPU.
 
-All ranks run the same code. Rank 0's clock decides what depends on time, such as how long a loop runs.
+All ranks use the clock of rank 0, so that their loops end after the same number of steps.
 """
 
 import os
@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, TypeVar
 from cudnn_sweep.workloads.measuring.turns import Baton, Said, Turn
 
 if TYPE_CHECKING:
-    import torch  # elsewhere imported when a trial runs: a block's clock needs no torch
+    import torch
 
 T = TypeVar("T")
 
-WORD = 8  # bytes of a count
-STORED = ("NCCL_", "TORCH_SYMM_MEM_", "NVSHMEM_")  # prefixes of the stored variables
+WORD = 8  # size of a count in bytes
+STORED = ("NCCL_", "TORCH_SYMM_MEM_", "NVSHMEM_")  # prefixes of stored variables
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-LOOPBACK = "lo"  # ranks of one host need no other network
+LOOPBACK = "lo"  # network interface for ranks of one host
 
 
 @dataclass(kw_only=True, slots=True)
 class Ranks:
-    """One rank's view of its trial: its number, and its links to the other ranks."""
+    """A rank of a trial, and its connections to the other ranks."""
 
     rank: int
     links: list[Connection]
-    """At rank 0: connections to ranks 1, 2, ... in this order. At any other rank: one connection, to rank 0."""
+    """Connections of rank 0 to ranks 1, 2, ..., or the connection of another rank to rank 0."""
     store: int
-    """Descriptor of the file in memory through which ranks find each other."""
+    """File descriptor of the store with which torch connects the ranks."""
     counts: mmap
-    """Each rank's count of exchanges and forward passes; the others wait for the rank with the smallest count."""
+    """Number of exchanges and forward passes of each rank, which shows its progress."""
     of: int
     _count: int = field(default=0, init=False)
 
     def share(self, value: T) -> T:
-        """Return rank 0's `value` at every rank. The other ranks wait for rank 0."""
+        """Return the `value` of rank 0 on every rank. The other ranks wait for rank 0."""
         self.count()
         if self.rank:
             return self.links[0].recv()  # type: ignore[no-any-return]
@@ -49,7 +49,7 @@ class Ranks:
         return value
 
     def gather(self, value: T) -> list[T]:
-        """At rank 0, wait for all ranks and return their values. At other ranks, return []."""
+        """Return the values of all ranks on rank 0, and an empty list on the other ranks."""
         self.count()
         if not self.rank:
             return [value, *(link.recv() for link in self.links)]
@@ -57,7 +57,7 @@ class Ranks:
         return []
 
     def close(self) -> None:
-        """Close the forking process's copy of the links and, at rank 0, of the shared file."""
+        """Close the connections. Rank 0 also closes the store."""
         for link in self.links:
             link.close()
         if not self.rank:
@@ -69,13 +69,13 @@ class Ranks:
         self.counts[at : at + WORD] = self._count.to_bytes(WORD)
 
     def see_own_gpu(self) -> None:
-        """Hide all GPUs but this rank's; call this before the first CUDA call."""
+        """Hide the GPUs of the other ranks. Call this before the first CUDA call."""
         visible = os.environ.get(VISIBLE)
         own = [str(self.rank)] if visible is None else visible.split(",")[self.rank :][:1]
         os.environ[VISIBLE] = "".join(own)
 
     def join(self, device: "torch.device") -> None:
-        """Connect the ranks, through NCCL on GPUs and gloo on CPUs. Afterwards all ranks use rank 0's clock."""
+        """Connect the ranks with NCCL or gloo. Afterwards they all use the clock of rank 0."""
         import torch
         from torch import distributed
 
@@ -88,10 +88,10 @@ class Ranks:
         distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.of)
         global _together
         _together = self
-        distributed.all_reduce(torch.ones(1, device=device))  # makes NCCL's communicator
+        distributed.all_reduce(torch.ones(1, device=device))  # creates NCCL's communicator
 
     def distribute(self, net: "torch.nn.Module") -> "torch.nn.Module":
-        """Return `net` as a model whose backward pass averages the gradients of all ranks."""
+        """Wrap `net`, so that its backward pass averages the gradients of all ranks."""
         from torch.nn.parallel import DistributedDataParallel
 
         model = DistributedDataParallel(net)
@@ -99,14 +99,12 @@ class Ranks:
         return model
 
     def leave(self) -> None:
-        """Use this process's own clock again, without waiting for other ranks. The process group ends with
-        the process. A call that ended gloo's group hung in 2 of 36 pairs of ranks (torch 2.13).
-        """
+        """Use this process's own clock again, without waiting for other ranks."""
         global _together
-        _together = None
+        _together = None  # the process group is kept, because destroying it can hang
 
     def taking_turns(self, baton: Baton | None) -> Baton:
-        """Return this rank's baton. Rank 0 has the block's `baton` and passes it on for all."""
+        """Return a baton for this rank. `baton` is passed on after all ranks passed on theirs."""
         return _CommonBaton(self, baton)
 
 
@@ -116,7 +114,7 @@ class _CommonBaton:
         self._baton = baton
 
     def pass_on(self, said: Said) -> Turn:
-        self._ranks.gather(None)  # no rank works in the turn of another process of the block
+        self._ranks.gather(None)  # rank 0 waits for the other ranks
         turn = self._baton.pass_on(said) if self._baton else Turn(stage="rest")
         return self._ranks.share(turn)
 
@@ -126,7 +124,7 @@ class _CommonBaton:
 
 
 def make_ranks(count: int) -> list[Ranks]:
-    """Make a trial's ranks, before their processes are forked. Each process closes the other ranks' links."""
+    """Make the ranks of a trial. Call this before their processes are forked."""
     pipes = [Pipe() for _ in range(1, count)]
     counts = mmap(-1, count * WORD)
     store = os.memfd_create("ranks")
@@ -149,11 +147,11 @@ def variables_of_ranks(environment: Mapping[str, str] = os.environ) -> dict[str,
 
 
 _together: Ranks | None = None
-"""The ranks that share rank 0's clock, or None if this process uses its own clock."""
+"""Rank of this process, or None if the process uses its own clock."""
 
 
 def agreed(read: Callable[[], T]) -> T:
-    """Return the result of `read`. With several ranks, return rank 0's result at every rank."""
+    """Return the result of `read`. If there are several ranks, all get the result of rank 0."""
     if _together is None:
         return read()
     return _together.share(read() if not _together.rank else None)  # type: ignore[return-value]
@@ -164,11 +162,11 @@ def is_together() -> bool:
 
 
 def now() -> float:
-    """Return a clock's seconds. All ranks of a trial get rank 0's time, so that loops end alike."""
+    """Return the time in seconds. All ranks of a trial get the time of rank 0."""
     return agreed(perf_counter)
 
 
 def meet() -> None:
-    """Wait, at rank 0, until all ranks call `meet`. Other ranks go on until they next read rank 0's clock."""
+    """Make rank 0 wait until all ranks have called `meet`. The other ranks do not wait."""
     if _together is not None:
         _together.gather(None)

@@ -1,4 +1,4 @@
-"""Samples of a step's time: when they suffice, and their median, quantiles and error."""
+"""Samples the time of a step, and computes the median, quantiles and error of the samples."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,26 +10,26 @@ import numpy as np
 
 from cudnn_sweep.workloads.measuring.ranks import now
 
-MIN_SAMPLES = 5  # the spread of fewer is unknown
-# Under a power cap the clock oscillates with a period of 0.1 s: shorter sampling is biased.
+MIN_SAMPLES = 5  # fewer samples do not show how much they vary
+# Shorter sampling is biased, because a GPU's clock may oscillate with a period of 0.1 s.
 LEAST_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampled:
-    """Samples of a step's time: means over groups of steps or, in an open loop, single steps."""
+    """Samples of the time of a step. A sample is the mean of a group of steps or a single step."""
 
     samples_ms: list[float]
     iterations: int
     stop: str
-    """Why sampling ended: `precision`, `budget` or `horizon`."""
+    """Reason why sampling ended: `precision`, `budget` or `horizon`."""
 
     @property
     def median_ms(self) -> float:
         return median(self.samples_ms)
 
     def quantile_ms(self, share: float) -> float:
-        last = len(self.samples_ms) - 1  # np.quantile imports numpy.ma, within a trial
+        last = len(self.samples_ms) - 1  # np.quantile would import numpy.ma
         return float(np.interp(share * last, range(last + 1), sorted(self.samples_ms)))
 
     @property
@@ -40,7 +40,7 @@ class Sampled:
 def sample(
     take: Callable[[], list[float]], *, iterations: int, budget_s: float, error: float
 ) -> Sampled:
-    """Take samples of `iterations` steps each until the median's error is at most `error` or time is up."""
+    """Take samples of `iterations` steps until the median is precise or `budget_s` has passed."""
     samples_ms: list[float] = []
     began = now()
     while True:
@@ -64,15 +64,15 @@ def stop_reason(
 
 
 def median_error(samples: list[float]) -> float:
-    """Estimate the median's standard error, as a share of the median, for any distribution."""
+    """Return the standard error of the median, divided by the median."""
     middle_value = median(samples)
     return _median_deviation(samples) / middle_value if middle_value else 0.0
 
 
 def paired_error(by_process: Sequence[Sequence[float]]) -> float:
-    """Return the largest relative standard error of the median time ratio of any two processes.
+    """Return the largest relative error of the ratio between the times of any two processes.
 
-    `by_process`: each process's times by round. For one process, return its `median_error`.
+    `by_process` has a list of times for each process, with one time for each round.
     """
     if len(by_process) == 1:
         return median_error(list(by_process[0]))
@@ -86,9 +86,8 @@ def paired_error(by_process: Sequence[Sequence[float]]) -> float:
 def _median_deviation(samples: list[float]) -> float:
     """Return the standard error of the median.
 
-    Of n samples, the number below the true median varies like the heads of n coins: n/2 on average,
-    with a standard deviation of (√n)/2. A standard error is thus half the distance between the
-    samples ranked (n ± √n)/2, which no outlier changes (David and Nagaraja, Order Statistics, 7.1).
+    It is half the distance between the samples with the ranks (n + √n)/2 and (n - √n)/2, if there
+    are n samples. See H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
     """
     ordered = sorted(samples)
     middle, deviation = (len(ordered) - 1) / 2, math.sqrt(len(ordered)) / 2

@@ -1,4 +1,4 @@
-"""Measures a loop's steady state twice: in wall time, and in time of the device alone."""
+"""Measures how long the steps of a loop take, in wall time and in device time."""
 
 import math
 from functools import partial
@@ -22,28 +22,28 @@ from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.records.measured import SteadyDevice, SteadyWall
 from cudnn_sweep.workloads.workload import TimedStep
 
-GROUP_S = 0.02  # a timed group's least length: one synchronise (10 µs) is then 0.05% of it
-LEAST_PERIODS = 4  # of a group, if the budget has room: the CPU then runs ahead of long steps too
-TURN_GROUP_S = 0.005  # of processes in turns: a host's pace changes within tens of milliseconds
-LEAD_IN_S = 0.002  # untimed, at each turn: its first steps pay for the switch between two processes
-LAUNCH_BOUND = 1.1  # wall time / device time: above it, the device waits in a tenth of the loop
+GROUP_S = 0.02  # shortest duration of a timed group of steps
+LEAST_PERIODS = 4  # smallest number of periods in a group, if time allows
+TURN_GROUP_S = 0.005  # shortest duration of a group if processes take turns
+LEAD_IN_S = 0.002  # duration of the untimed steps before each group
+LAUNCH_BOUND = 1.1  # smallest wall time, divided by device time, of a launch-bound loop
 
 
 class Loop:
     def __init__(
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
     ) -> None:
-        """Prepare at least `batches` inputs, in whole periods of shapes, so that the loop repeats the same work."""
+        """Prepare at least `batches` inputs with the shapes of `period`, which the loop repeats."""
         self.inputs = _inputs(step, period, batches)
         self.period = len(period)
         self.step = step
         self.device = device
         self._next = cycle(self.inputs)
         self.result: Any = None
-        """Result of the last step that ran; for a training step, the loss."""
+        """Result of the last step. In training, it is the loss."""
 
     def run(self, periods: int) -> float:
-        """Run the step for `periods` periods of shapes and return the seconds; synchronise only before and after."""
+        """Run the step for `periods` periods of shapes, and return the duration in seconds."""
         run, following = self.step.run, self._next
         self.device.synchronise()
         began = now()
@@ -59,7 +59,7 @@ class Loop:
         return (process_time() - cpu_began) / (now() - began)
 
     def lead_in(self, round_s: float) -> None:
-        """Run a few untimed steps before a timed group, unless a step takes `GROUP_S` or longer."""
+        """Run a few untimed steps. Do nothing if a step takes `GROUP_S` or longer."""
         step_s = round_s / self.period
         if step_s < GROUP_S:
             for _ in range(math.ceil(LEAD_IN_S / step_s)):
@@ -73,7 +73,7 @@ def periods_of_group(round_s: float, spec: MeasureSpec, group_s: float = GROUP_S
 
 
 def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Telemetry) -> Sampled:
-    """Time the loop as a user runs it: in groups of steps, without synchronising inside a group."""
+    """Measure the wall time of groups of steps, without synchronising inside a group."""
     periods = periods_of_group(round_s, spec)
     size = periods * loop.period
 
@@ -86,7 +86,7 @@ def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Teleme
 
 
 def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[Any]:
-    if batches == 1:  # inputs may be large: one for each distinct shape is enough
+    if batches == 1:  # saves memory: one input for each distinct shape
         made = {shape: step.prepare(shape) for shape in dict.fromkeys(period)}
         return [made[shape] for shape in period]
     return [step.prepare(shape) for shape in period * math.ceil(batches / len(period))]
@@ -95,7 +95,7 @@ def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[An
 def measure_closed(
     loop: Loop, spec: MeasureSpec, telemetry: Telemetry, measured: Measurement
 ) -> None:
-    """Measure wall time, then device time. If a step fails, `measured` keeps the earlier values."""
+    """Measure the wall time and then the device time of a loop that repeats its shapes."""
     device = loop.device
     measured.loop_kind = "closed"
     warm = warm_up(loop.run, spec, telemetry)
@@ -107,7 +107,7 @@ def measure_closed(
     device.note_memory(measured.memory, "steady_{}_bytes")
     note_samples(timed, measured.wall)
     measured.loss_last = loss_of(loop.result)
-    loop.result = None  # an autograd graph that it holds would spoil a capture
+    loop.result = None  # its autograd graph would disturb a capture
     if device.is_cuda and spec.device_budget_s > 0:
         replays = capture_loop(loop, measured.device)
         if replays is not None:
@@ -124,7 +124,7 @@ def measure_open(
     telemetry: Telemetry,
     measured: Measurement,
 ) -> None:
-    """Time one step at each shape. The times include searches, but not the making of inputs."""
+    """Time one step at each shape. The times include searches for cuDNN's plans."""
     measured.loop_kind = "open"
     device.forget_peak()
     telemetry.begin()
@@ -145,8 +145,8 @@ def measure_open(
     stop = "horizon" if len(samples) == len(shapes) else "budget"
     note_samples(Sampled(samples_ms=samples, iterations=len(samples), stop=stop), measured.wall)
     measured.wall.steady_wall_ms = fmean(samples)
-    measured.wall.steady_wall_error = None  # shapes differ from step to step: nothing is repeated
-    measured.device.steady_device_note = "open loop: device time would include searches"
+    measured.wall.steady_wall_error = None  # the shapes differ from step to step
+    measured.device.steady_device_note = "in an open loop, device time would include searches"
     measured.loss_last = loss_of(result)
 
 
@@ -157,20 +157,20 @@ def loss_of(result: object) -> float | None:
 
 
 def capture_loop(loop: Loop, part: SteadyDevice) -> Replays | None:
-    """Capture the loop in a CUDA graph. If that fails, profile its device time and return None."""
+    """Capture the loop in a CUDA graph. If that fails, use the profiler and return None."""
     steps: list[Step] = [partial(loop.step.run, inputs) for inputs in loop.inputs]
     if isinstance(loop.step.run, CapturedStep):
         return OwnReplays(steps)
     try:
         if is_together():
-            raise CannotCapture("a step over several ranks waits for the other GPUs")
+            raise CannotCapture("a step with several ranks waits for other GPUs")
         device_time.check_capturable(loop.step, steps[0])
         return Replays(steps)
     except CannotCapture as reason:
         part.steady_device_note = str(reason)
     profiled = device_time.time_profiled(steps)
     if profiled is None:
-        part.steady_device_note = f"{part.steady_device_note}; the profiler saw no kernels"
+        part.steady_device_note = f"{part.steady_device_note}; the profiler found no kernels"
     else:
         timed, wait_ms = profiled
         note_device(timed, "profiler", part)

@@ -1,6 +1,6 @@
-"""Measures steady states in turns. In a turn, one process measures the time of a group of steps.
+"""Measures the processes of a block in turns. In each turn, one process times a group of steps.
 
-A lasting change of the host then affects every process of a block, not only those that run after it.
+A change in the speed of the host then affects all processes of the block.
 """
 
 import os
@@ -26,7 +26,7 @@ def measure_in_turns(
     baton: Baton,
     turn: Turn,
 ) -> None:
-    """Do the work of each turn's stage and pass the baton on. Stop at the stage `report`."""
+    """Do the work of each turn and pass the baton on, until the stage is `report`."""
     everywhere = os.sched_getaffinity(0)
     measured.loop_kind = "closed"
     part = SteadyInTurns(loop, spec, telemetry, measured)
@@ -77,7 +77,7 @@ class SteadyInTurns:
             timed = _sampled(self._device, self._device_steps, stopped)
             steady.note_device(timed, self._replays.source, part)
             part.steady_device_rounds = self._device_rounds
-            self._replays = None  # frees the graph's memory for other processes
+            self._replays = None  # frees memory for the other processes
         steady.note_launch_bound(self._measured)
 
     def _warm_up(self, warming: WarmUp | None, run: Callable[[int], float]) -> WarmUp:
@@ -111,10 +111,10 @@ class SteadyInTurns:
         steady.note_samples(_sampled(self._wall, self._wall_steps, stopped), wall)
         wall.steady_wall_rounds = self._wall_rounds
         self._measured.loss_last = steady.loss_of(loop.result)
-        loop.result = None  # an autograd graph that it holds would spoil a capture
+        loop.result = None  # its autograd graph would disturb a capture
 
     def _capture(self) -> bool:
-        """Capture the loop in a CUDA graph if device time is wanted. Return whether that worked."""
+        """Capture the loop in a CUDA graph. Return whether it was captured."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = steady.capture_loop(self._loop, self._measured.device)
         return self._replays is not None
@@ -137,6 +137,6 @@ def _sampled(samples_ms: list[float], iterations: int, stopped: str | None) -> S
 
 
 def _confine(cpus: Iterable[int]) -> None:
-    """Confine all threads of this process to these CPUs; new threads inherit the limit."""
+    """Confine all threads of this process to these CPUs."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), cpus)

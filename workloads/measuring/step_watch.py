@@ -1,4 +1,4 @@
-"""Watches one untimed run of a step, and notes the step's operations."""
+"""Records the operations of an untimed step."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -9,16 +9,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudnn_sweep.workloads.layout import in_force
 
-# The second is what `torch.jit.trace` keeps; both begin with the same nine arguments.
+# Operations of forward convolutions. `torch.jit.trace` records the second one.
 FORWARDS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 BACKWARD = torch.ops.aten.convolution_backward.default
-SIZES = 9
-# cuDNN's operations for the gradients of input and weight, in PyTorch's order. Key: whether the
-# convolution is transposed.
+SIZES = 9  # number of arguments that both operations have
+# cuDNN's operations for the gradients of input and weight. The key is `transposed`.
 BACKWARD_OPERATIONS = {False: ("ConvBwdData", "ConvBwdFilter"), True: ("ConvFwd", "ConvBwdFilter")}
-UNNAMED = "???"  # the name in torch's Python bindings, which lack MkldnnTranspose alone
+UNNAMED = "???"  # name that torch gives to MkldnnTranspose
 
-# Under torch.inference_mode these arrive whole, as there is no autograd to decompose them.
+# Operations that torch.inference_mode does not decompose into `convolution`.
 COMPOSITES = {
     getattr(operation, overload)
     for name in (
@@ -32,17 +31,16 @@ COMPOSITES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvolutionWork:
-    """The least work of one convolution in one direction: floating-point operations, and bytes moved."""
+    """Number of FLOPs and of moved bytes that one pass of a convolution needs."""
 
     flops: int
     bytes: int
 
 
 class StepWatch(TorchDispatchMode):
-    """Records the convolutions in its `with` block, and the other operations that cuDNN runs there.
+    """Records the convolutions and the other cuDNN operations that run in its `with` block.
 
-    `count_launches` is called after each operation. It returns how many launches the current
-    capture of a CUDA graph has recorded.
+    `count_launches` returns the number of launches in the CUDA graph that is being captured.
     """
 
     def __init__(self, count_launches: Callable[[], int] | None = None) -> None:
@@ -51,13 +49,13 @@ class StepWatch(TorchDispatchMode):
         self.backward_routes: list[str] = []
         self.work: list[ConvolutionWork] = []
         self.cudnn_calls: list[tuple[str, Hashable]] = []
-        """(cuDNN's operation, key of its arguments) for each convolution that cuDNN runs, in order."""
+        """Operation and key of the arguments, for each convolution that cuDNN runs."""
         self.cudnn_operations: set[str] = set()
         self.inputs: set[str] = set()
         self.weights: set[str] = set()
         """Types and layouts of the convolutions' weights, such as `bfloat16 channels_last`."""
         self.launches: list[tuple[str, int]] = []
-        """Each operation, in order, with the number of launches up to its end."""
+        """Name of each operation, and the number of launches up to its end."""
         self._count = count_launches
 
     @property
@@ -87,7 +85,7 @@ class StepWatch(TorchDispatchMode):
         return result
 
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
-        """Record a forward convolution. `sizes` are `aten.convolution`'s arguments, in order."""
+        """Record a forward convolution. `sizes` are the arguments of `aten.convolution`."""
         images, weight, transposed = sizes[0], sizes[1], sizes[6]
         self.routes.append(_route(*sizes))
         self._note_operands(images, weight)
@@ -106,7 +104,7 @@ class StepWatch(TorchDispatchMode):
 
 
 def _key(argument: Any) -> Hashable:
-    """Return a key of a call's arguments, equal for calls that share a plan in PyTorch's cache."""
+    """Return a hashable key. Calls with equal keys share a plan in PyTorch's cache."""
     if isinstance(argument, torch.Tensor):
         return argument.shape, argument.stride(), argument.dtype
     return tuple(map(_key, argument)) if isinstance(argument, list | tuple) else argument
@@ -118,7 +116,7 @@ def _route(*convolution: Any) -> str:
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of each computed gradient. Each needs as many FLOPs as the forward pass."""
+    """Return the work of each gradient that the backward pass computes."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [
@@ -131,7 +129,7 @@ def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
 def _flops(
     images: torch.Tensor, weight: torch.Tensor, output: torch.Tensor, transposed: bool
 ) -> int:
-    """Return 2 × multiply-adds. If transposed, the filter is applied at each input element."""
+    """Return twice the number of multiply-adds of a convolution."""
     places = images if transposed else output
     return 2 * places.numel() * weight[0].numel()
 

@@ -1,4 +1,4 @@
-"""Telemetry: reads a GPU between a trial's timed groups, without a thread of its own."""
+"""Reads a GPU's clocks, temperature and energy between the timed groups of a trial."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,22 +12,21 @@ from cudnn_sweep.workloads.warnings import WarningName
 
 T = TypeVar("T")
 
-INTERVAL_S = 0.02  # a reading takes 30 µs: 0.15% of this, and none of it is inside a timed group
-MIN_ENERGY_S = 0.5  # the energy counter steps every 0.1 s: too coarse for less time
-UNSETTLED = 0.05  # share of the median clock, above the minimum effect of 3%
-# Reasons that somebody chose, the same for every trial.
+INTERVAL_S = 0.02  # shortest time between two readings
+MIN_ENERGY_S = 0.5  # shortest time over which energy is measured
+UNSETTLED = 0.05  # largest range of clocks without a warning, as a share of the median
+# Throttle reasons that come from settings of the GPU.
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
-# Normal for a GPU under load; NVML also reports it at the highest clock.
+# Throttle reason that is normal for a GPU under load.
 POWER_CAP = "sw_power_cap"
-# Share of the highest clock. Above it a power cap costs less than the minimum effect of 3%.
+# Share of the highest clock, below which a power cap leads to a warning.
 SLOWED = 0.97
 
 
 class Telemetry:
-    """The readings of a GPU during one trial. Without a monitor nothing is read.
+    """Readings of a GPU during one trial. Nothing is read if `monitor` is None.
 
-    Energy is measured from `begin` to `end`. The summary also has the readings after `end`.
-    Processes that take turns never call `end`, because they share the GPU's energy counter.
+    Energy is measured from `begin` to `end`.
     """
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:
@@ -45,7 +44,7 @@ class Telemetry:
             self._monitor.know(pids)
 
     def begin(self, *, energy: bool = True) -> None:
-        """Drop the warm-up's readings. If `energy`, also read the energy counter (up to 14 ms)."""
+        """Delete earlier readings. Start to measure energy if `energy` is true."""
         self._readings.clear()
         self._read_at = -math.inf
         self._loop_mj = None
@@ -71,7 +70,7 @@ class Telemetry:
             self._loop_mj = ended_mj - self._energy_began_mj
 
     def summary(self, iterations: int | None) -> GpuTelemetry:
-        """Summarise the readings. `iterations` is how many iterations ran from `begin` to `end`."""
+        """Summarise the readings. `iterations` is the number of steps from `begin` to `end`."""
         if self._monitor is None:
             return GpuTelemetry(warnings=[])
         clocks = _given(reading.sm_clock_mhz for reading in self._readings)

@@ -1,4 +1,4 @@
-"""A trace of a user's model: its request, and the convolutions and operations that ran."""
+"""A trace of a user's model, with the convolutions and operations of one forward pass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ Direction = Literal["training", "inference"]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TraceRequest:
     model: str
-    """Import path of a module, its class or factory: `pkg.module:name` or `folder/file.py:name`."""
+    """Import path of the model: `pkg.module:name` or `folder/file.py:name`."""
     input: Shape
     inputs: JsonValue
-    """The model's inputs, written as in a suite. None stands for one float tensor."""
+    """Inputs of the model, written as in a suite. None means a single float tensor."""
     arguments: dict[str, JsonValue]
     precision: str
     layout: str
@@ -26,11 +26,11 @@ class TraceRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedConvolution:
-    """A distinct convolution of a model: the arguments of torch's operation, and how it ran."""
+    """A distinct convolution of a model, with its arguments."""
 
     input_shape: Shape
     weight_shape: Shape
-    """Sizes of the weight: output channels first or, if transposed, input channels first."""
+    """Shape of the weight. The output channels come first or, if transposed, the input channels."""
     bias: bool
     stride: Shape
     padding: Shape
@@ -40,13 +40,13 @@ class TracedConvolution:
     output_padding: Shape
     dtype: str
     precision: str | None
-    """Name of the precision of this convolution. None if no precision has this `dtype`."""
+    """Name of the precision, or None if no precision has this `dtype`."""
     layout: str
     route: str
     flops: int
-    """FLOPs of one forward call: 2 × multiply-adds."""
+    """FLOPs of one forward call, which are twice its multiply-adds."""
     times: int = 1
-    """How often one forward pass of the model runs this convolution."""
+    """Number of calls in one forward pass of the model."""
 
     @property
     def out_channels(self) -> int:
@@ -59,31 +59,30 @@ class TracedConvolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedOperation:
-    """One operation of a pass, with the layouts of its tensors that have three or more dimensions."""
+    """An operation of a model, with the layouts of its tensors."""
 
     name: str
     layer: str
-    """Path and class of the operation's module, such as `down.0.norm (InstanceNorm3d)`."""
+    """Path and class of the module that ran it, such as `down.0.norm (InstanceNorm3d)`."""
     takes: list[str]
     returns: list[str]
-    """Layouts of the tensors that the operation writes. A view writes no tensor."""
+    """Layouts of the tensors that the operation writes."""
     lost_by: int | None
-    """Number of the operation, maybe this one, that lost channels_last. None if none lost it."""
+    """Number of the operation that lost channels_last, or None if no operation lost it."""
     loses: bool
-    """Whether channels_last is lost in this operation, and not in an earlier one."""
+    """Whether this operation loses channels_last."""
     pays: bool
-    """Whether this operation converts a layout. False for a copy that loses channels_last."""
+    """Whether this operation converts a layout. It is false for a copy that loses channels_last."""
     converts: bool
-    """Whether this operation only copies from one layout to another."""
+    """Whether this operation is a copy from one layout to another."""
     conversion_ms: float | None = None
-    """Device time spent on conversions; None without a GPU."""
+    """Device time of its conversions, or None without a GPU."""
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Map each operation that lost channels_last, by its number, to the conversions that it causes.
+    """Map the number of each operation that lost channels_last to the conversions that it causes.
 
-    Conversions without such a cause have the key None. An operation that causes no conversion is
-    left out, unless the operation itself spent time on a conversion.
+    The key of conversions with an unknown cause is None.
     """
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
@@ -99,9 +98,9 @@ class Trace:
     request: TraceRequest
     torch: str
     device: str
-    """Model of the GPU or, without a GPU, of the processor."""
+    """Name of the GPU or, without a GPU, of the processor."""
     convolutions: list[TracedConvolution]
-    """Distinct convolutions, in the order of their first calls."""
+    """Distinct convolutions in the order of their first calls."""
     operations: list[TracedOperation]
     on_gpu: bool
 
@@ -117,7 +116,7 @@ class Trace:
         return convolution.times * convolution.flops / max(1, self.flops)
 
     def named(self) -> dict[str, TracedConvolution]:
-        """Return convolutions by name: number, filter size and channels, such as `conv1_7x7_64`."""
+        """Return the convolutions with generated names, such as `conv1_7x7_64`."""
         return {
             f"conv{number}_{sizes_text(layer.kernel_size)}_{layer.out_channels}": layer
             for number, layer in enumerate(self.convolutions, start=1)

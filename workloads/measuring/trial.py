@@ -1,4 +1,4 @@
-"""Runs one trial, from setting flags to measured values, in a process that ends afterwards."""
+"""Runs one trial: sets up the process, builds the step, and measures it."""
 
 import gc
 import resource
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def workload_hash(cell: Cell) -> str | None:
-    """Return a hash of the user's code that a cell names. Return None if it names no such code."""
+    """Return a hash of the user's code for a cell, or None if the cell uses no such code."""
     model = cell.model
     inputs = model.inputs if model and isinstance(model.inputs, str) else ""
     return code_hash([cell.workload, model.loss if model else "", cell.own_regime or "", inputs])
@@ -62,11 +62,11 @@ def run_trial(
     baton: Baton | None = None,
     ranks: Ranks | None = None,
 ) -> None:
-    """Run the trial of `request` and fill in `measured`. An error leaves earlier values in place.
+    """Run a trial and store its results in `measured`.
 
-    `report` is called between the measurement and the untimed checks, which may end the process.
-    `baton` is passed on after the one-time costs, after the cold part, and after each turn.
-    `ranks` are the trial's ranks, this process included, or None if the trial has one process.
+    `report` is a callback. It is called after the measurement and before the untimed checks.
+    `baton` lets the processes of a block take turns. `ranks` is the rank of this process, or None
+    if the trial has only one process.
     """
     cell = request.cell
     apply_request(request, measured, ranks)
@@ -75,7 +75,7 @@ def run_trial(
     workload = find_workload(cell.workload)
     with _phase(measured, "one_time"):
         device = find_device()
-        # A ban may leave this unrelated step without an engine.
+        # A ban may leave no engine for this step.
         with suppress(*[RuntimeError] * bool(request.config.errata)):
             workload.pay_one_time_costs(device.torch)
         uuid = gpu_uuid(0) if device.is_cuda else None
@@ -92,7 +92,7 @@ def run_trial(
             regime = cell.shapes()
             arriving, period = regime.stream(cell.input_shape), regime.period(cell.input_shape)
             step = executed(workload.step(context), context.execution)
-    finally:  # also if building fails: an edit of the code may be the reason
+    finally:  # also if the build fails
         with _noted(measured):
             measured.workload_hash = workload_hash(cell)
     disk = compiling.naming_a_full_disk(request.compute_cache) if compiling else nullcontext()
@@ -109,7 +109,7 @@ def run_trial(
         if request.measure.calibrate:
             measured.calibration = calibrate(device, context.precision)
     if measured.distinct_shapes != measured.regime_shapes:
-        period = None  # the loop is open: not all shapes were called cold
+        period = None  # the loop is open, because it has further shapes
     unchanged = compiling.nothing_more() if compiling and period else nullcontext()
     with _phase(measured, "steady", baton), unchanged:
         took_turns = _measure_steady(
@@ -125,10 +125,10 @@ def run_trial(
     report()
     if baton is not None and took_turns:
         baton.pass_on(Said())
-    if ranks is not None:  # each rank checks the step alone; its process keeps the plans it chose
+    if ranks is not None:  # each rank checks its own step
         context, is_first = replace(context, distribute=None), not ranks.rank
         del step
-        gc.collect()  # a distributed model refers to itself
+        gc.collect()  # frees the distributed model, which refers to itself
         step = workload.step(context)
         request = replace(request, reference=request.reference and is_first)
     with _phase(measured, "checks"):
@@ -139,13 +139,13 @@ def run_trial(
             routes = routes_at(step, shapes) | set(measured.choice.routes or ())
             measured.choice.routes = sorted(routes)
             measured.accuracy = step.accuracy() if step.accuracy else None
-        del step  # frees its memory for the step that `compute` makes
+        del step  # frees memory for the step that `compute` makes
         with _noted(measured):
             measured.computed, is_finite = compute(
                 workload,
                 context,
                 cell.input_shape,
-                int(cell.cell_id, 16) % 2**31,  # one seed per cell: all processes compute alike
+                int(cell.cell_id, 16) % 2**31,  # the same seed in all processes of a cell
                 reference=request.reference,
                 flops=measured.choice.convolution_flops or 0,
             )
@@ -178,7 +178,8 @@ def _check_ran(step: TimedStep, cell: Cell) -> None:
         as_written(step)(inputs)
     if not watch.launches:
         raise WorkloadError(
-            f"model {cell.workload} has no parameters and ran no operation: there is nothing to time"
+            f"model {cell.workload} has no parameters and ran no operation, "
+            "so there is nothing to time"
         )
 
 
@@ -191,10 +192,7 @@ def _measure_cold(
     measured: Measurement,
     compiling: CompileWatch | None,
 ) -> None:
-    """Time the first two calls of up to `cold_shapes` distinct shapes, within `cold_budget_s`.
-
-    If `period` is None, the loop is open, and up to `open_cold_shapes` shapes are called.
-    """
+    """Time the first two calls of each shape, up to the limits on shapes and time in `spec`."""
     memory = measured.memory
     if period is None:
         unseen = islice(arriving, spec.open_cold_shapes)
@@ -224,7 +222,7 @@ def _measure_cold(
 def time_cold(
     step: TimedStep, shapes: Iterable[Shape], device: Device
 ) -> Iterator[tuple[ColdShape, Any]]:
-    """Call the step twice at each shape; yield both calls' times, and the first call's result."""
+    """Call the step twice at each shape. Yield the times of both calls and the first result."""
     for shape in shapes:
         inputs = step.prepare(shape)
         first, result = split_call(step, inputs, device)
@@ -235,12 +233,12 @@ def time_cold(
 
 
 def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, Any], Any]:
-    """Run the step once, and return the times of the call and of its parts, and the result.
+    """Run the step once. Return the times of the call and of its parts, and the result.
 
-    `ms` is the whole call, `forward_ms` the part before the first backward pass, and
-    `backward_ms` the sum of all backward passes. A CUDA graph has only `ms`.
+    `forward_ms` is the time before the first backward pass. `backward_ms` is the time of all
+    backward passes. Only the total time `ms` is known for a CUDA graph.
     """
-    is_graph = isinstance(step.run, CapturedStep)  # a backward pass must not wait for the device
+    is_graph = isinstance(step.run, CapturedStep)  # a capture must not be synchronised
     device.synchronise()
     began = perf_counter()
     watching = nullcontext(list[tuple[float, float]]()) if is_graph else _watching_autograd(device)
@@ -258,14 +256,14 @@ def split_call(step: TimedStep, inputs: Any, device: Device) -> tuple[dict[str, 
 
 @contextmanager
 def _watching_autograd(device: Device) -> Iterator[list[tuple[float, float]]]:
-    """Yield a list to which each backward pass appends its synchronised start and end times."""
+    """Yield a list, to which the start and end time of each backward pass are added."""
     passes: list[tuple[float, float]] = []
     running = False  # checkpointing calls autograd inside a backward pass
 
     def timed(run: Callable[P, T]) -> Callable[P, T]:
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             nonlocal running
-            if running or TracingContext.try_get() is not None:  # a compiler's trace is no pass
+            if running or TracingContext.try_get() is not None:  # a compiler is tracing
                 return run(*args, **kwargs)
             running = True
             device.synchronise()
@@ -294,7 +292,7 @@ def _measure_steady(
     measured: Measurement,
     baton: Baton | None,
 ) -> bool:
-    """Time the loop; if `period` is None, it is open. Return whether the process took turns."""
+    """Measure the loop, which is open if `period` is None. Return whether it took turns."""
     spec = request.measure
     try:
         if period is not None:
@@ -343,7 +341,7 @@ def _shapes_met(measured: Measurement) -> set[Shape]:
 
 
 def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
-    """Return `diverged` if only the last loss is not finite, else `not_finite` or no warning."""
+    """Return a warning if a loss or another result is not finite."""
     first, last = measured.loss_first, measured.loss_last
     if not is_finite or (first is not None and not isfinite(first)):
         return ["not_finite"]
@@ -352,16 +350,16 @@ def _numbers(measured: Measurement, *, is_finite: bool) -> list[WarningName]:
 
 @contextmanager
 def _noted(measured: Measurement) -> Iterator[None]:
-    """Store an error of the `with` block in `checks_error` instead of raising it."""
+    """Catch an error of the `with` block, and store it in `checks_error`."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001  # whatever a user's code raises
+    except Exception as error:  # noqa: BLE001  # user's code may raise anything
         measured.checks_error = f"{type(error).__name__}: {error}"
 
 
 @contextmanager
 def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iterator[None]:
-    """Note the seconds of a phase, less the time in which other processes had the baton."""
+    """Store the duration of a phase, without the time in which other processes had the baton."""
     began = perf_counter() - (baton.waited_s if baton else 0.0)
     try:
         yield
@@ -371,7 +369,7 @@ def _phase(measured: Measurement, name: str, baton: Baton | None = None) -> Iter
 
 
 def _checking_shapes(step: TimedStep) -> TimedStep:
-    """Return a step that warns if no input tensor has the requested batch and spatial sizes."""
+    """Return a step that warns if its inputs do not have the requested shape."""
 
     def prepare(shape: Shape) -> Any:
         inputs = step.prepare(shape)
@@ -384,9 +382,9 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether a tensor has the batch and spatial sizes of `shape`.
+    """Return whether the tensors have the batch and spatial sizes of `shape`.
 
-    A separate tensor for each image of the batch, with the spatial sizes, is accepted, too.
+    The images of a batch may also be separate tensors.
     """
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]

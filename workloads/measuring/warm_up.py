@@ -1,7 +1,6 @@
-"""Warm-up: runs the work, before any timing, until the device's clock has settled.
+"""Runs work before it is timed, until the clock of the device is steady.
 
-A clock may be steady at first and settle only later. An H200 at its power limit runs at its full
-clock for 0.25 to 0.4 s. The clock then drops too low, and reaches its lasting value 0.2 s later.
+The clock of an H200 at its power limit is steady after 0.45 to 0.6 s.
 """
 
 from collections.abc import Callable
@@ -10,24 +9,24 @@ from cudnn_sweep.workloads.cells.measurement import MeasureSpec
 from cudnn_sweep.workloads.measuring.ranks import agreed, now
 from cudnn_sweep.workloads.measuring.telemetry import Telemetry
 
-WINDOW_S = 0.05  # pace and clock are compared between windows of this length
-SETTLED = 0.02  # windows whose clocks differ by less have settled: one step of boost is 15 MHz
-CLOCK_WINDOWS = 4  # in a row with settled clocks
-PACE_WINDOWS = 2  # in a row with a settled pace, if no clock is known: a pace is noisier
+WINDOW_S = 0.05  # duration of a window
+SETTLED = 0.02  # largest relative difference between windows if the device has settled
+CLOCK_WINDOWS = 4  # number of windows in which the clock must be steady
+PACE_WINDOWS = 2  # the same for the time of a round, if no clock is known
 
 
 class WarmUp:
-    """A warm-up in windows: each call of `window` runs the work for about `WINDOW_S`."""
+    """A warm-up. Each call of `window` runs the work for about `WINDOW_S`."""
 
     def __init__(self, run: Callable[[int], float], telemetry: Telemetry) -> None:
-        """Run one round of the work. `run(n)` runs n rounds and returns the seconds that they took."""
+        """Run one round of the work. `run(n)` runs n rounds and returns their duration."""
         self._run = run
         self._telemetry = telemetry
         self.round_s = run(1)
-        """Seconds of a round, by the fastest window so far."""
+        """Duration of a round in the fastest window so far."""
         self.seconds = self.round_s
         self.settled = False
-        """Whether the clock, or the time of a round if no clock is known, was steady over the last windows."""
+        """Whether the last windows ran at a steady clock or, if it is unknown, at a steady speed."""
         self._speeds: list[float] = []
 
     def window(self) -> None:
@@ -44,9 +43,9 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Call `run` until `warmup_s` has passed and the device has settled.
+    """Call `run` until `warmup_s` has passed and the clock is steady.
 
-    Stop at `warmup_limit_s` if it has not settled. If `warmup_s` is 0, call `run` once.
+    Stop after `warmup_limit_s` if the clock is not steady by then.
     """
     began = now()
     warm = WarmUp(run, telemetry)

@@ -1,4 +1,4 @@
-"""Inputs other than one float tensor: token ids, masks, labels, several tensors."""
+"""Inputs of models that take something other than one float tensor, such as token ids."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -28,35 +28,32 @@ WHOLE = ("int64", "int32", "uint8")
 
 
 class TensorSpec(BaseModel):
-    """A random or constant tensor that a model is called with."""
+    """A random or constant tensor as an argument of a model."""
 
     model_config = STRICT
 
     shape: list[Annotated[int, Field(ge=1, lt=2**31)] | SizeName]
-    """Each size is a number, or the name of a size of the cell's `input`: batch, channels, depth,
-    height or width. If there is only one spatial size, its name is length. Regimes and the cell's
-    `batch` change only named sizes. `[]` is a scalar."""
+    """Sizes of the tensor. Each is a number, or the name of a size of the cell's `input`: batch,
+    channels, length, depth, height or width. Regimes change only sizes that are names."""
     dtype: Literal["int64", "int32", "uint8", "bool", "float32"] | None = None
-    """Default: floating point, in the cell's precision and layout."""
+    """Type of the elements. The default is floating point in the cell's precision."""
     below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    """Random whole numbers are 0 or more and below this bound, such as the size of a vocabulary or
-    the number of classes."""
+    """Exclusive upper bound of random whole numbers, such as the number of classes."""
     value: bool | int | float | None = None
-    """Every element has this value, such as 1 in a mask that hides nothing. Default: random
-    numbers."""
+    """Value of all elements. By default, elements are random numbers."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         whole = self.dtype in WHOLE
         if whole and (self.below is None) == (self.value is None):
             given = "neither" if self.below is None else "both"
-            raise ValueError(f"{self.dtype} takes either `below` or `value`, found {given}")
+            raise ValueError(f"{self.dtype} needs either `below` or `value`, found {given}")
         if not whole and self.below is not None:
             raise ValueError(
                 f"`below` needs a dtype of {', '.join(WHOLE)}; found {self.dtype or 'no dtype'}"
             )
         if self.dtype == "uint8" and max(self.below or 0, (self.value or 0) + 1) > 256:
-            raise ValueError("uint8 holds 0 to 255, found a larger value")
+            raise ValueError("uint8 allows numbers up to 255, found a larger number")
         if whole and isinstance(self.value, float):
             raise ValueError(f"{self.dtype} takes a whole number, found {self.value}")
         return self
@@ -66,8 +63,8 @@ class TensorSpec(BaseModel):
         for size in self.shape:
             if isinstance(size, str) and size not in sizes:
                 raise WorkloadError(
-                    f"model.inputs: found the size {size!r}; the input {sizes_text(shape)} has "
-                    f"{', '.join(sizes)}"
+                    f"model.inputs: found the size {size!r}, but the input {sizes_text(shape)} "
+                    f"has the sizes {', '.join(sizes)}"
                 )
         return tuple(sizes[size] if isinstance(size, str) else size for size in self.shape)
 
@@ -116,7 +113,7 @@ def as_json(inputs: Inputs | None) -> JsonValue:
 def check_inputs(
     inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
 ) -> None:
-    """Raise WorkloadError if `inputs` use an unknown size, or lack the batch or a varying size."""
+    """Raise WorkloadError if `inputs` name an unknown size, or no size that the regime varies."""
     if inputs is None or isinstance(inputs, str):
         return
     tensors = list(_tensors(inputs))
@@ -128,8 +125,8 @@ def check_inputs(
         if names.isdisjoint(wanted):
             by = f", which regime {regime} varies" if part in varies else ""
             raise WorkloadError(
-                f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; write sizes "
-                f"by name, as in `shape: [batch, {space_names(shape)[0]}]`"
+                f"model {model}: model.inputs: found no shape with {' or '.join(wanted)}{by}; "
+                f"write sizes by name, as in `shape: [batch, {space_names(shape)[0]}]`"
             )
 
 
@@ -139,7 +136,7 @@ def _tensors(inputs: list[Argument] | Named) -> Iterator[TensorSpec]:
 
 
 Called = tuple[tuple[Any, ...], dict[str, Any]]
-"""(positional arguments, keyword arguments) of one call of a model."""
+"""Positional arguments and keyword arguments for one call of a model."""
 
 
 def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Called]:
@@ -162,7 +159,7 @@ def make_prepare(inputs: JsonValue, context: "Context") -> Callable[[Shape], Cal
 
 
 def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
-    """Wrap a user's function that returns a dict of keyword arguments, a list of arguments, or one argument."""
+    """Wrap a user's function that makes the arguments of a model."""
     import torch
     from torch.utils._pytree import tree_map_only
 
@@ -184,14 +181,11 @@ def _made_by(name: str, context: "Context") -> Callable[[Shape], Called]:
 
 
 def what_to_try(error: BaseException, shape: Shape) -> str:
-    """Return a hint to print after the error of a user's model, or an empty text.
-
-    `shape`: the shape of the model's input.
-    """
+    """Return a hint that is printed after the error of a user's model, or an empty text."""
     from cudnn_sweep.workloads.models.remedies import remedy_of
 
     try:
         remedy = remedy_of(error, shape)
-    except Exception:  # noqa: BLE001  # frames may be unlike any known one
+    except Exception:  # noqa: BLE001  # a hint is not worth an error
         return ""
     return remedy and TRY + remedy

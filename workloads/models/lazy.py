@@ -1,4 +1,4 @@
-"""Places models on a device. A call on the CPU in float32 first makes lazy modules' parameters."""
+"""Places models on a device. Models with lazy modules are first called once on the CPU."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cudnn_sweep.workloads.workload import Context
 
 
 def placed(net: nn.Module, context: Context) -> nn.Module:
-    """Place `net` on the device. If it has lazy modules, its first call places it."""
+    """Place `net` on the device. A net with lazy modules is placed at its first call."""
     if not any(map(is_lazy, net.parameters())):
         return context.place(net)
 

@@ -1,4 +1,4 @@
-"""Hints for a user whose model fails, chosen by the place of the error, never by its message."""
+"""Hints for users whose model fails. A hint depends on where the error was raised."""
 
 import ast
 import inspect
@@ -23,7 +23,7 @@ OWN_STEP = "a function `step(batch: torch.Tensor)` that calls the model's `train
 
 
 def remedy_of(error: BaseException, shape: Shape) -> str:
-    """Return what to try against an error, or an empty text. `shape`: the input's shape."""
+    """Return a hint about an error, or an empty text. `shape` is the shape of the input."""
     root = _root_cause(error)
     frames = [frame for frame, _ in traceback.walk_tb(root.__traceback__)]
     last, by_name = frames[-1], {frame.f_code.co_name: frame for frame in reversed(frames)}
@@ -61,7 +61,7 @@ def remedy_of(error: BaseException, shape: Shape) -> str:
 
 
 def does_not_fit(error: BaseException, shape: Shape) -> str:
-    """Return which tensors did not fit a layer or each other. Return '' for other errors."""
+    """Describe the tensors whose sizes caused an error. Return an empty text for other errors."""
     root = _root_cause(error)
     for frame, _ in reversed(list(traceback.walk_tb(root.__traceback__))):
         layer, given = (frame.f_locals.get(name) for name in ("self", "input"))
@@ -74,7 +74,7 @@ def does_not_fit(error: BaseException, shape: Shape) -> str:
                 or (features is not None and given.shape[-1] != features)
                 or (channels is not None and given.shape[1] == shape[1] != channels)
             )
-            misfit = f"{type(layer).__name__} was given {sizes_text(tuple(given.shape))}"
+            misfit = f"{type(layer).__name__} was called with {sizes_text(tuple(given.shape))}"
             return misfit if is_misfit else ""
     raised = _raised_by(root)
     called = getattr(getattr(raised, "func", None), "attr", None)
@@ -83,7 +83,7 @@ def does_not_fit(error: BaseException, shape: Shape) -> str:
 
 
 def _raised_by(root: BaseException) -> ast.expr | None:
-    """Return the expression that raised the error; None if it spans several lines."""
+    """Return the expression that raised the error, or None if it spans several lines."""
     at = traceback.extract_tb(root.__traceback__)[-1]
     line = linecache.getline(at.filename, at.lineno or 0).encode()
     try:
@@ -93,7 +93,7 @@ def _raised_by(root: BaseException) -> ast.expr | None:
 
 
 def _arguments(source: Any, arguments: dict[str, Any]) -> str:
-    """Return which `--argument` to add or correct so that `source` can make the model."""
+    """Return the `--argument` options that are missing or misspelled in a call of `source`."""
     parameters = inspect.signature(source).parameters
     for unknown in arguments.keys() - parameters.keys():
         like = get_close_matches(unknown, parameters)

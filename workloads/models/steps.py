@@ -1,4 +1,4 @@
-"""Training and inference of a model named by its import path, such as `torchvision.models:resnet50`."""
+"""Makes training and inference steps of models such as `torchvision.models:resnet50`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,19 +26,18 @@ Source = type[nn.Module] | FunctionType | nn.Module
 Tensors = dict[str, torch.Tensor]
 
 ALLOWED = (
-    "a torch.nn.Module, a subclass of it, a function that returns a module, or a step: a function "
-    "with a parameter annotated torch.Tensor"
+    "a torch.nn.Module, a subclass of torch.nn.Module, a function that returns a module, or a "
+    "function whose parameter has the annotation torch.Tensor"
 )
 SEED = 0  # of the random numbers in an examined forward pass
 
 
 def model_workload(name: str, source: object) -> Workload:
-    """Make a workload of a model or of a user's step. Raises WorkloadError if `source` is neither."""
+    """Make a workload from a model or a user's step. Raises WorkloadError for other objects."""
     if not is_source(source):
         kind = "a class" if isinstance(source, type) else f"a {type(source).__name__}"
         raise WorkloadError(
-            f"{name} is {kind}; allowed: a workload, made by @workload(...) above a function, or "
-            f"{ALLOWED}"
+            f"{name} is {kind}; allowed: a function with the decorator @workload(...), {ALLOWED}"
         )
     parameters = signature(source).parameters if isinstance(source, FunctionType) else {}
     is_step = any("Tensor" in str(p.annotation) for p in parameters.values())
@@ -46,7 +45,7 @@ def model_workload(name: str, source: object) -> Workload:
         name=name,
         directions=("training",) if is_step else ("training", "inference"),
         varies=("batch", "space"),
-        recomputes=not is_step,  # a step has its backward pass in it
+        recomputes=not is_step,  # a step contains its own backward pass
         is_model=True,
         build=partial(_own_step, cast(FunctionType, source))
         if is_step
@@ -55,25 +54,27 @@ def model_workload(name: str, source: object) -> Workload:
 
 
 def _own_step(function: Callable[..., Any], context: Context) -> TimedStep:
-    """Return a step of a user's function. The step's results are not compared between configs."""
+    """Return a step that calls a user's function. Its results are not compared between configs."""
     assert context.model is not None
     prepare, call = _inputs(function, context.model, context)
     return TimedStep(prepare=prepare, run=lambda inputs: context.forward(call, inputs))
 
 
 def _build(name: str, source: Source, context: Context) -> TimedStep:
-    """Build the model's step. Weights are drawn on the CPU in float32, and then placed on the device."""
+    """Build the step of a model. Weights are drawn on the CPU in float32."""
     assert context.model is not None
     net = placed(make_module(name, source, context.model.arguments), context)
     if context.direction == "inference":
         return _inference(net, context.model, context)
     if not any(weight.requires_grad for weight in net.parameters()):
-        raise WorkloadError(f"model {name} has nothing to train; allowed: `direction: inference`")
+        raise WorkloadError(
+            f"model {name} has no weights to train; allowed: `direction: inference`"
+        )
     return _training(net, context.model, context)
 
 
 def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedStep:
-    """Return a training step. Its first run warns if the model returns a loss that the step does not use."""
+    """Return a training step. It warns if the model returns a loss that training does not use."""
     net.train()
     weights = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     optimiser = make_optimiser(choice.optimiser, choice.optimiser_parameters).make(
@@ -106,7 +107,7 @@ def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSte
         return loss.detach()
 
     def examine(inputs: Any) -> Tensors:
-        """Return loss and gradients. Halve the loss scale, down to 1, until they are finite."""
+        """Return loss and gradients. Halve the loss scale until the gradients are finite."""
         scale = scaler.get_scale()
         while True:
             with _as_if_first(net, context.device):
@@ -144,7 +145,7 @@ def _inference(net: nn.Module, choice: ModelChoice, context: Context) -> TimedSt
 def _inputs(
     net: Callable[..., Any], choice: ModelChoice, context: Context
 ) -> tuple[Callable[[Shape], Any], Callable[[Any], Any]]:
-    """Return two functions: one makes a step's inputs at a shape, the other calls `net` with them."""
+    """Return a function that makes inputs of a shape, and a function that calls `net` on them."""
     if choice.inputs is None:
         return context.random, net
 
@@ -157,10 +158,7 @@ def _inputs(
 
 @contextmanager
 def _as_if_first(net: nn.Module, device: torch.device) -> Iterator[None]:
-    """Run the `with` block with a fixed seed and without dropout, and restore the net's buffers.
-
-    With dropout, a GPU would draw different masks for the step and for its float64 reference.
-    """
+    """Fix the seed and turn dropout off in the `with` block. Restore the buffers after it."""
     before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     dropouts = [part for part in net.modules() if isinstance(part, _DropoutNd) and part.training]
     for dropout in dropouts:
@@ -182,7 +180,7 @@ def is_source(source: object) -> bool:
 
 
 def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> nn.Module:
-    """Return a new module: a copy of `source`, or what `source` makes. Raises WorkloadError if none can be made."""
+    """Copy the module `source`, or call `source` to make one. Raises WorkloadError."""
     if isinstance(source, nn.Module):
         if arguments:
             names = ", ".join(arguments)
@@ -194,7 +192,7 @@ def make_module(name: str, source: Source, arguments: dict[str, JsonValue]) -> n
         signature(source).bind(**arguments)
     except TypeError as error:
         raise WorkloadError(
-            f"model {name}: {error}; allowed as arguments: {signature(source)}"
+            f"model {name}: {error}; allowed arguments: {signature(source)}"
         ) from error
     try:
         made = source(**arguments)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 BLOCKS = (1, 2, 8, 8, 4)  # residual blocks at strides 2, 4, 8, 16 and 32
-FEATURES = 3  # number of the last strides, whose features a detector uses
+FEATURES = 3  # features of the last three strides are returned
 
 
 class Residual(nn.Module):
@@ -18,7 +18,7 @@ class Residual(nn.Module):
 
 
 class Darknet53(nn.Module):
-    """Maps images (N, 3, H, W) to features at strides 8, 16 and 32; in the paper `width` is 32."""
+    """Maps images (N, 3, H, W) to features at strides 8, 16 and 32."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""DCGAN's generator: Radford, Metz & Chintala 2015, arXiv 1511.06434; filter sizes as in PyTorch's tutorial."""
+"""DCGAN's generator (Radford et al. 2015, arXiv 1511.06434), as in PyTorch's tutorial."""
 
 import torch
 from torch import nn
 
 
 class Generator(nn.Sequential):
-    """Maps noise (N, noise, 1, 1) to images (N, 3, 64, 64), from -1 to 1; in the paper `width` is 128."""
+    """Maps noise (N, noise, 1, 1) to images (N, 3, 64, 64) with values from -1 to 1."""
 
     def __init__(self, noise: int = 100, width: int = 128) -> None:
         super().__init__(
@@ -29,6 +29,6 @@ def _up(inputs: int, outputs: int, *, stride: int = 2, padding: int = 1) -> list
 
 @torch.no_grad()
 def _draw(module: nn.Module) -> None:
-    """Draw weights as in the paper: normal, with a standard deviation of 0.02."""
+    """Draw weights with a standard deviation of 0.02, as in the paper."""
     if isinstance(module, nn.ConvTranspose2d):
         module.weight.normal_(std=0.02)

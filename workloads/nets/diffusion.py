@@ -10,7 +10,7 @@ GROUPS = 32  # of every group norm
 
 
 class Residual(nn.Module):
-    """Maps (N, inputs, H, W) to (N, outputs, H, W). Adds a time embedding between convolutions."""
+    """Maps (N, inputs, H, W) to (N, outputs, H, W). The time embedding is added in the middle."""
 
     def __init__(self, inputs: int, outputs: int, time: int, dropout: float) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ class Attention(nn.Module):
 class DiffusionUNet(nn.Module):
     """Maps noisy images (N, channels, H, W) and their time steps (N) to the noise in the images.
 
-    Each level after the first halves H and W, so both must be multiples of 2^(len(levels) - 1).
-    The middle and the level with the index `attention` have attention blocks.
+    H and W must be multiples of 2^(len(levels) - 1). `attention` is the index of the level that
+    has attention blocks. The middle also has one.
     """
 
     by_strides = True
-    """Whether a convolution, here in attention, is channels_last only by its weight's strides."""
+    """Whether the model has a convolution that only its weight's strides make channels_last."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ def _through(parts: nn.Module, images: torch.Tensor, time: torch.Tensor) -> torc
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """Embed `times` as (N, width): sines and cosines with wavelengths from 2π to 20,000π steps."""
+    """Embed `times` as sines and cosines (N, width), with wavelengths from 2π to 20,000π steps."""
     half = width // 2
     steps = torch.arange(half, device=times.device, dtype=torch.float32)
     angles = times[:, None].float() * torch.exp(steps * (-log(10_000) / (half - 1)))

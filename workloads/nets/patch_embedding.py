@@ -1,13 +1,13 @@
-"""Turns patches into tokens by a 3D convolution, as Qwen2-VL does: Wang et al. 2024, arXiv 2409.12191."""
+"""The patch embedding of Qwen2-VL (Wang et al. 2024, arXiv 2409.12191)."""
 
 import torch
 from torch import nn
 
 
 class PatchEmbedding(nn.Module):
-    """Maps patches (N, channels, frames, side, side), each as large as the filter, to tokens (N, width).
+    """Maps patches (N, channels, frames, side, side) to tokens (N, width).
 
-    N counts the patches of all images, so it varies with the images' sizes.
+    N is the number of patches of all images.
     """
 
     def __init__(

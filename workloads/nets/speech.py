@@ -9,14 +9,14 @@ STRIDES = (5, 2, 2, 2, 2, 2, 2)
 
 
 class SpeechFeatures(nn.Sequential):
-    """Maps recordings (N, 1, L) at 16 kHz to features (N, width, about L / 320), one per 20 ms."""
+    """Maps recordings (N, 1, L) at 16 kHz to features (N, width, about L / 320)."""
 
     def __init__(self, width: int = 512) -> None:
         layers: list[nn.Module] = []
         widths = pairwise([1] + [width] * len(KERNELS))
         for (inputs, outputs), kernel, stride in zip(widths, KERNELS, STRIDES, strict=True):
             layers.append(nn.Conv1d(inputs, outputs, kernel, stride, bias=False))
-            if inputs == 1:  # as in the smaller of the two models, a norm only here
+            if inputs == 1:  # the paper's smaller model has only this norm
                 layers.append(nn.GroupNorm(width, width))
             layers.append(nn.GELU())
         super().__init__(*layers)

@@ -20,8 +20,8 @@ LAYERS: dict[int, tuple[Layer, Layer, Layer]] = {
 class UNet(nn.Module):
     """Maps images (N, in_channels, H, W), or volumes, to scores (N, classes, H, W).
 
-    The images' sides must be 16 or more. Unlike the paper's network, this one pads convolutions,
-    so the scores have the images' sides, rounded down to a multiple of 16.
+    H and W must be at least 16. The scores have the size of the images, rounded down to a multiple
+    of 16, because convolutions are padded. The paper's network does not pad them.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         if dims not in LAYERS:
-            raise WorkloadError(f"dims of a UNet are {dims}; allowed: 2, 3")
+            raise WorkloadError(f"dims of a UNet: found {dims}, allowed: 2 or 3")
         conv, up, pool = LAYERS[dims]
         widths = [width * 2**level for level in range(LEVELS)]
         steps = list(pairwise(widths))
@@ -55,7 +55,7 @@ class UNet(nn.Module):
 
 
 def _twice(conv: Layer, inputs: int, outputs: int) -> nn.Sequential:
-    """Return two convolutions with ReLU. Weights have the paper's deviation, √(2 / fan-in)."""
+    """Return two convolutions with ReLU, with weights drawn as in the paper."""
     convs = [conv(inputs, outputs, 3, padding=1), conv(outputs, outputs, 3, padding=1)]
     for layer in convs:
         nn.init.kaiming_normal_(layer.get_parameter("weight"), nonlinearity="relu")

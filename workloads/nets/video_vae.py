@@ -1,6 +1,6 @@
-"""A video VAE's decoder with CogVideoX's blocks and widths: Yang et al. 2024, arXiv 2408.06072, appendix.
+"""A video VAE's decoder like CogVideoX's (Yang et al. 2024, arXiv 2408.06072, appendix).
 
-Its norms are plain group norms, whereas CogVideoX computes each norm's scale and shift from the latents.
+It has the blocks and widths of CogVideoX, but plain group norms.
 """
 
 from itertools import pairwise
@@ -13,9 +13,9 @@ GROUPS = 32  # of every group norm
 
 
 class CausalConv3d(nn.Module):
-    """A causal 3 x 3 x 3 convolution, (N, inputs, T, H, W) → (N, outputs, T, H, W).
+    """Maps (N, inputs, T, H, W) to (N, outputs, T, H, W) by a causal 3 x 3 x 3 convolution.
 
-    Two copies of the first frame precede the input, so that no output depends on a later frame.
+    No output depends on a later frame, because two copies of the first frame precede the input.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -69,7 +69,7 @@ class VideoDecoder(nn.Sequential):
         ]
         for level, (inputs, outputs) in enumerate(pairwise(widths)):
             stages += _blocks(inputs, outputs, depth)
-            if level < 3:  # the last level is as large as the frames
+            if level < 3:  # the last level already has the size of the frames
                 stages.append(Larger(outputs, times=2 if level < 2 else 1))
         super().__init__(*stages, *_before(widths[-1]), CausalConv3d(widths[-1], 3))
 

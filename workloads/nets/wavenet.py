@@ -1,4 +1,4 @@
-"""WaveNet: van den Oord et al. 2016, arXiv 1609.03499. The widths are ours: the paper states none."""
+"""WaveNet (van den Oord et al. 2016, arXiv 1609.03499). The paper does not give the widths."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Layer(nn.Module):
-    """A gated, dilated, causal convolution; returns two tensors (N, width, L), for the next layer and the scores."""
+    """A gated causal convolution. Its outputs (N, width, L) go to the next layer and the scores."""
 
     def __init__(self, width: int, dilation: int) -> None:
         super().__init__()
@@ -22,9 +22,9 @@ class Layer(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Maps one-hot recordings (N, classes, L) to scores (N, classes, L) of the samples that follow.
+    """Maps one-hot recordings (N, classes, L) to scores (N, classes, L) of the next samples.
 
-    Each of the `cycles` cycles has `layers` layers, with dilations of 1, 2, 4 and so on.
+    Each cycle has `layers` layers with dilations of 1, 2, 4 and so on.
     """
 
     def __init__(

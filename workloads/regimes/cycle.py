@@ -7,8 +7,9 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Cycle(SpatialRegime):
-    """The base size, then `sizes` - 1 smaller sizes in steps of `step` pixels. The `step` is
-    rounded up to a multiple of `multiple`.
+    """`sizes` input sizes in a cycle, from the base size to smaller sizes.
+
+    The sizes differ by `step` pixels, rounded up to a multiple of `multiple`.
     """
 
     sizes: int = number(4, least=2)

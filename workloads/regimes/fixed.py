@@ -6,7 +6,7 @@ from cudnn_sweep.workloads.regime import ShapeRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed(ShapeRegime):
-    """Always the same shape: the default."""
+    """The same shape in all steps. This is the default regime."""
 
     varies = "nothing"
 

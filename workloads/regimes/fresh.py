@@ -1,4 +1,4 @@
-"""Each step has a new input size, as with images of any size."""
+"""A regime in which each step has a new input size, like photographs of any size."""
 
 import random
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import SpatialRegime, resized
 
-MIN_SIZES = 1000  # fewer would end before a loop's budget does
+MIN_SIZES = 1000  # with fewer sizes, a loop would end before its time limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fresh(SpatialRegime):
-    """Sizes drawn without repetition between `smallest` times the base size and the base size. If a
-    `multiple` leaves fewer than 1,000 sizes, all of them come in random order, again and again: a
-    closed loop. The draws are the same for every config and replicate, so loops can be compared.
+    """Random sizes between `smallest` times the base size and the base size, without repetition.
+
+    If `multiple` leaves fewer than 1,000 sizes, they repeat in a random order.
     """
 
     smallest: float = number(0.5, above=0, below=1)
     seed: int = 0
-    """Decides which sizes are drawn."""
+    """Seed of the random sizes."""
 
     def period(self, base: Shape) -> tuple[Shape, ...] | None:
         sizes = self._sizes(base)
@@ -37,7 +37,7 @@ class Fresh(SpatialRegime):
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order. An open loop ends when each size has come once."""
+        """Yield the shapes in order. Shapes that do not repeat end after each has come once."""
         yield from self._drawn(base) if self.period(base) is None else super().stream(base)
 
     def _drawn(self, base: Shape) -> Iterator[Shape]:
@@ -53,7 +53,7 @@ class Fresh(SpatialRegime):
                 yield resized(base, space)
 
     def _lowest(self, size: int) -> int:
-        """Return the smallest size that may be drawn, divided by `multiple`."""
+        """Return the smallest allowed size, divided by `multiple`."""
         return max(1, ceil(round(size * self.smallest) / self.multiple))
 
     def _sizes(self, base: Shape) -> int:

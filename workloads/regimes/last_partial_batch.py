@@ -5,12 +5,12 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import ShapeRegime
 
-MOST_BATCHES = 10_000  # a timed group is a whole epoch
+MOST_BATCHES = 10_000  # all of them are timed together
 
 
 @dataclass(frozen=True, kw_only=True)
 class LastPartialBatch(ShapeRegime):
-    """`full_batches` batches of the base size, then one batch of `last` × the base size."""
+    """`full_batches` batches of the base size, then one batch of `last` times the base size."""
 
     varies = "batch"
 
@@ -21,6 +21,6 @@ class LastPartialBatch(ShapeRegime):
         smaller = max(1, round(base[0] * self.last))
         if smaller == base[0]:
             raise WorkloadError(
-                f"regime last_partial_batch: last={self.last} must give a batch below {base[0]}"
+                f"regime {self.name}: last={self.last} must give a batch size below {base[0]}"
             )
         return (base,) * self.full_batches + ((smaller, *base[1:]),)

@@ -1,4 +1,4 @@
-"""Lengths of sentences or recordings, most of them short. They can be padded to buckets."""
+"""A regime with random lengths, like those of sentences or recordings."""
 
 import random
 from collections.abc import Iterator
@@ -10,26 +10,25 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import SpatialRegime
 
-LEAST_LENGTHS = 1000  # that an open loop draws from: fewer would end before its budget
+LEAST_LENGTHS = 1000  # with fewer lengths, an open loop would end before its time limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths(SpatialRegime):
-    """The last size is log-normal around `median` × base, between `shortest` × base and the base.
+    """Random lengths with a log-normal distribution, for the last size of the input.
 
-    With `buckets` 0, lengths are used as they come, in an open loop without repetitions. Otherwise
-    they are padded to the next of `buckets` equidistant sizes up to the base, with `draws` lengths
-    per period. To pad everything to the base size, use the regime `fixed`.
+    The longest length is the base size. `median` and `shortest` are shares of it. If `buckets` is
+    0, no length repeats. Otherwise `draws` lengths repeat, padded to `buckets` different sizes.
     """
 
     median: float = number(0.2, above=0)
     spread: float = number(0.8, above=0)
-    """Standard deviation of the logarithm of the last size."""
+    """Standard deviation of the logarithm of the length."""
     shortest: float = 0.05
     buckets: int = number(0, least=0)
     draws: int = number(100, least=2)
     seed: int = 0
-    """Decides which lengths are drawn."""
+    """Seed of the random lengths."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,8 +42,8 @@ class Lengths(SpatialRegime):
         if self.buckets == 0:
             if self._lengths(base[-1]) <= LEAST_LENGTHS:
                 raise WorkloadError(
-                    f"regime lengths: too few lengths, {self._shortest(base[-1])} to {base[-1]}; "
-                    f"if buckets is 0, over {LEAST_LENGTHS} are needed"
+                    f"regime lengths: found too few lengths, {self._shortest(base[-1])} to "
+                    f"{base[-1]}; more than {LEAST_LENGTHS} are needed if buckets is 0"
                 )
             return None
         lengths = self._draw(base[-1])
@@ -53,7 +52,7 @@ class Lengths(SpatialRegime):
         return tuple((*base[:-1], self._padded(round(length), base[-1])) for length in padded)
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order. Without buckets they end when each length has come once."""
+        """Yield the shapes in order. Without buckets, they end after each length has come once."""
         if self.buckets:
             yield from super().stream(base)
             return

@@ -8,18 +8,18 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class MultiScale(SpatialRegime):
-    """The base size and `sizes` - 1 smaller sizes in steps of `step` pixels, each size for `hold`
-    batches. The `step` is rounded up to a multiple of `multiple`.
+    """`sizes` input sizes in random order, each for `hold` batches.
 
-    The defaults are those of YOLOv2 at a base size of 608: 320 to 608 by 32, a new one every ten
-    batches (Redmon and Farhadi 2017, section 2). Sizes come in random order, each once per round.
+    The largest size is the base size. The sizes differ by `step` pixels, rounded up to a multiple
+    of `multiple`. With a base size of 608, the defaults are those of YOLOv2 (Redmon and Farhadi
+    2017, section 2).
     """
 
     sizes: int = number(10, least=2)
     step: int = number(32, least=1)
     hold: int = number(10, least=1)
     seed: int = 0
-    """Decides the order of the sizes."""
+    """Seed of the random order."""
 
     def period(self, base: Shape) -> tuple[Shape, ...]:
         steps = list(range(self.sizes))

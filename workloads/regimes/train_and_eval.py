@@ -5,12 +5,12 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.regime import ShapeRegime
 
-MOST_STEPS = 10_000  # of each kind: a timed group is a whole period
+MOST_STEPS = 10_000  # of each kind, because they are timed together
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainAndEval(ShapeRegime):
-    """`train_steps` steps at the base batch, then `eval_steps` steps at `eval_batch` × base."""
+    """`train_steps` steps, then `eval_steps` steps with `eval_batch` times the base batch size."""
 
     varies = "batch"
 
@@ -22,6 +22,7 @@ class TrainAndEval(ShapeRegime):
         batch = max(1, round(base[0] * self.eval_batch))
         if batch == base[0]:
             raise WorkloadError(
-                f"regime train_and_eval: eval_batch {self.eval_batch} leaves the batch at {base[0]}"
+                f"regime {self.name}: eval_batch={self.eval_batch} must change the batch size of "
+                f"{batch}"
             )
         return (base,) * self.train_steps + ((batch, *base[1:]),) * self.eval_steps

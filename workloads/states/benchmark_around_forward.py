@@ -10,9 +10,7 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkAroundForward(State):
-    """`benchmark` has the config's value in the forward pass and is False in the backward pass, as in code that
-    sets it in a `with` block around the forward pass.
-    """
+    """`benchmark` is False in the backward pass and has the config's value in the forward pass."""
 
     def surround(self, step: TimedStep, context: Context) -> TimedStep:
         return replace(step, run=around_autograd(benchmark_off())(step.run))
@@ -20,7 +18,6 @@ class BenchmarkAroundForward(State):
 
 @contextmanager
 def benchmark_off() -> Iterator[None]:
-    """Turn `benchmark` off in the `with` block. `cudnn.flags` would turn cuDNN off as well."""
     before = cudnn.benchmark
     cudnn.benchmark = False
     try:

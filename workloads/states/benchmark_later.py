@@ -8,9 +8,7 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkLater(State):
-    """`benchmark` is False in the first `calls` steps and has the config's value in later ones, as in code that
-    sets it when training has begun.
-    """
+    """`benchmark` is False in the first `calls` steps and has the config's value in later steps."""
 
     calls: int = number(1, least=1)
 

@@ -10,9 +10,7 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkToggled(State):
-    """`benchmark` has the config's value in the first step, the third and so on, and is False in the others, as in
-    code that toggles it at each step.
-    """
+    """`benchmark` is False in every second step and has the config's value in the others."""
 
     def surround(self, step: TimedStep, context: Context) -> TimedStep:
         is_on = cycle((True, False))

@@ -9,8 +9,7 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 class Checkpoint(State):
     """The forward pass keeps no activations and runs again in the backward pass.
 
-    The second run is in autograd's own thread, whose cache of cuDNN's plans lacks the forward
-    convolutions. This run repeats all operations. By default, PyTorch skips the last operations.
+    The second run is in autograd's thread, which has its own cache of cuDNN's plans.
     """
 
     recomputes = True

@@ -19,12 +19,9 @@ PAGE_BYTES = 2 * MIB  # CUDA's driver allocates in pages
 
 @dataclass(frozen=True, kw_only=True)
 class LittleMemory(State):
-    """Beside its inputs, a step finds `free_mib` of GPU memory for outputs, gradients and
-    workspaces. On a CPU nothing changes.
+    """A step can allocate only `free_mib` MiB of GPU memory in addition to its inputs.
 
-    While steps are timed, an allocation from CUDA's driver occupies the rest of the memory. Memory
-    columns do not count this allocation. The caching allocator is emptied, because a search may use
-    the allocator's largest free block. A first call therefore allocates anew.
+    The rest of the memory is occupied while steps are timed. On a CPU, the state has no effect.
     """
 
     alone = True
@@ -48,7 +45,7 @@ class LittleMemory(State):
 
 
 class _Ballast:
-    """Holds free device memory except `free_mib`, from `take` until `give_back` or deletion."""
+    """Occupies the free GPU memory except for `free_mib` MiB, from `take` until `give_back`."""
 
     def __init__(self, free_mib: int) -> None:
         self._free_mib = free_mib
@@ -60,8 +57,8 @@ class _Ballast:
         pages = (free_bytes - self._free_mib * MIB) // PAGE_BYTES
         if pages < 0:
             raise WorkloadError(
-                f"state {LittleMemory.name}: free_mib is {self._free_mib}, and beside the step's "
-                f"inputs only {free_bytes // MIB} MiB are free"
+                f"state {LittleMemory.name}: free_mib is {self._free_mib}, but the step's "
+                f"inputs leave only {free_bytes // MIB} MiB free"
             )
         if pages:
             self._address = cuda_driver.allocate(pages * PAGE_BYTES)

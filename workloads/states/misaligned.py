@@ -8,16 +8,15 @@ from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
-MOST = 3  # elements of two or four bytes: fewer than 16 bytes together
+MOST = 3  # so that the offset is below 16 bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Misaligned(State):
-    """A step's floating inputs begin `offset` elements into a larger storage, so that their data
-    pointers are no multiple of 16 bytes; shapes, strides and values are the same.
+    """The addresses of floating-point inputs are not multiples of 16 bytes.
 
-    PyTorch's cache of cuDNN's plans has that alignment in its key. Weights and activations stay
-    aligned. Inputs stay aligned if a step first converts them, as autocast does.
+    The inputs start at element `offset` of a larger storage. Weights and activations stay aligned.
+    PyTorch's cache of cuDNN's plans has the alignment of tensors in its key.
     """
 
     offset: int = number(1, least=1, most=MOST)

@@ -5,7 +5,7 @@ from cudnn_sweep.workloads.workload import Context, State, TimedStep
 
 @dataclass(frozen=True, kw_only=True)
 class Plain(State):
-    """Nothing surrounds the step: the default."""
+    """No special condition. This is the default state."""
 
     def surround(self, step: TimedStep, context: Context) -> TimedStep:
         return step

@@ -1,6 +1,6 @@
-"""ModelChoice: how a model with an import path is built and trained. Also the optimisers by name.
+"""How a model is made and trained, and the optimisers that can train it.
 
-SGD's defaults are from PyTorch's tutorials; the other optimisers have PyTorch's own defaults.
+The defaults of SGD are from PyTorch's tutorials. Other optimisers have PyTorch's defaults.
 """
 
 from collections.abc import Iterable
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """Base of our optimisers, named as in torch.optim. The fields, all numbers, are parameters."""
+    """Base class of optimisers. A subclass has the name of its class in torch.optim."""
 
     def make(
         self, weights: Iterable["torch.Tensor"], device: "torch.device"
     ) -> "torch.optim.Optimizer":
-        """Make torch's optimiser for `weights`. Raises ValueError for a number that torch does not take."""
+        """Make a torch optimiser. Raises ValueError if torch does not accept a parameter."""
         import torch
 
         kind: type[torch.optim.Optimizer] = getattr(torch.optim, type(self).__name__)
         numbers: dict[str, Any] = asdict(self)
         if "beta1" in numbers:
             numbers["betas"] = numbers.pop("beta1"), numbers.pop("beta2")
-        if "capturable" in signature(kind).parameters:  # for a CUDA graph: counts steps on the GPU
+        if "capturable" in signature(kind).parameters:  # CUDA graphs need it
             numbers["capturable"] = device.type == "cuda"
         return kind(weights, **numbers)
 
@@ -54,7 +54,7 @@ class Adam(Optimiser):
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    """In fp16 the default is rounded to zero and weights become NaN: choose 1e-4 there."""
+    """Small number that avoids division by zero. Use 1e-4 in fp16, which rounds 1e-8 to zero."""
     weight_decay: float = 0.0
 
 
@@ -72,7 +72,7 @@ class RMSprop(Optimiser):
     lr: float = 0.01
     alpha: float = 0.99
     eps: float = 1e-8
-    """In fp16 the default is rounded to zero, like the default of Adam."""
+    """Small number that avoids division by zero. In fp16 the default is rounded to zero."""
     momentum: float = 0.0
     weight_decay: float = 0.0
 
@@ -85,28 +85,28 @@ def make_optimiser(name: str, parameters: dict[str, float]) -> Optimiser:
 
 
 class Expect(BaseModel):
-    """Expected counts. A launch refuses a model with other counts before it measures."""
+    """Expected counts of a model. A launch refuses a model with other counts."""
 
     model_config = STRICT
 
     parameters: PositiveInt | None = None
-    """Number of elements in all parameters together."""
+    """Number of elements of all parameters."""
     convolutions: PositiveInt | None = None
-    """Number of convolutions that one call runs."""
+    """Number of convolutions in one call of the model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    """How a model is made, fed and trained. Raises WorkloadError for an unknown loss, optimiser or parameter."""
+    """How a model is made and trained. Raises WorkloadError for an unknown loss or optimiser."""
 
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     inputs: JsonValue = None
-    """The model's inputs, written as in a suite. None stands for one float tensor."""
+    """Inputs of the model, written as in a suite. None means one float tensor."""
     loss: str = MEAN_SQUARE
     optimiser: str = "sgd"
     optimiser_parameters: dict[str, float] = field(default_factory=dict)
     expect: Expect | None = field(default=None, compare=False)
-    """Expected counts of the model. They are no part of a cell's identity."""
+    """Expected counts of the model. They do not change the id of a cell."""
 
     def __post_init__(self) -> None:
         check_loss(self.loss)

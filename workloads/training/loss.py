@@ -1,4 +1,4 @@
-"""Losses that training minimises, by name. Our losses weigh all tensors of an output equally."""
+"""Losses for training, by name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -16,11 +16,11 @@ Loss = Callable[[Any], "torch.Tensor"]
 
 MEAN_SQUARE = "mean_square"
 OWN = "own"
-SEED = 0  # of random classes: all configs get the same
+SEED = 0  # of random classes, which are the same for all configs
 
 
 def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tensor"]:
-    """Return the floating-point tensors of a nested output by path, such as `output.features.0`."""
+    """Return the floating-point tensors of an output, with keys such as `output.features.0`."""
     import torch
 
     if isinstance(output, torch.Tensor):
@@ -40,12 +40,12 @@ def floating_tensors(output: Any, name: str = "output") -> dict[str, "torch.Tens
 
 
 def mean_square(output: Any) -> "torch.Tensor":
-    """The mean of squares of every floating-point output, so outputs are trained towards zero."""
+    """Return the mean square of the floating-point tensors in the output."""
     return _mean_over(MEAN_SQUARE, output, lambda values: values.square().mean())
 
 
 def cross_entropy(output: Any) -> "torch.Tensor":
-    """Cross-entropy of scores (N, classes) or (N, classes, *space) for random classes, the same each step."""
+    """Return the cross-entropy of scores (N, classes, *space) for random classes."""
     import torch
 
     def of_scores(scores: torch.Tensor) -> torch.Tensor:
@@ -69,18 +69,19 @@ def _classes(shape: Shape, device: "torch.device") -> "torch.Tensor":
 
 
 def own(output: Any) -> "torch.Tensor":
-    """The loss that the model returns."""
+    """Return the loss that the model returns. Raises WorkloadError if there is none."""
     loss = own_loss(output)
     if loss is None:
         raise WorkloadError(
-            f"loss {OWN} takes a loss from the model, which returned a {type(output).__name__}; allowed: a "
-            "dict or object with a scalar `loss`, a tuple that begins with a scalar, or a scalar"
+            f"loss {OWN} needs a loss from the model, which returned a {type(output).__name__}; "
+            "allowed: a dict or object with a scalar `loss`, a tuple that begins with a scalar, or "
+            "a scalar"
         )
     return loss
 
 
 def own_loss(output: Any) -> "torch.Tensor | None":
-    """Return the loss in a model's output, or None. A loss is a floating-point scalar."""
+    """Return the floating-point scalar that is the loss in a model's output, or None."""
     import torch
 
     if isinstance(output, Mapping):
@@ -97,13 +98,13 @@ LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (mean_square, cross_e
 
 
 def check_loss(name: str) -> None:
-    """Raise WorkloadError for an unknown loss. A user's `MODULE:NAME` is accepted, not imported."""
+    """Raise WorkloadError if the name of a loss is unknown. A user's own loss is not imported."""
     if name not in LOSSES and ":" not in name:
         raise unknown("loss", name, [*LOSSES, "FILE.py:NAME", "MODULE:NAME"])
 
 
 def make_loss(name: str) -> Loss:
-    """Return the loss function `name`. A user's function is imported, and must return a scalar."""
+    """Return a loss function by name. A user's own function is imported."""
     if name in LOSSES:
         return LOSSES[name]
     users = import_named(name)
@@ -127,16 +128,14 @@ def make_loss(name: str) -> Loss:
 def _mean_over(
     loss: str, output: Any, function: Callable[["torch.Tensor"], "torch.Tensor"]
 ) -> "torch.Tensor":
-    """Return the mean of `function` over all tensors, in float32 or wider.
-
-    In float16 the square of 256 would overflow.
-    """
+    """Return the mean of `function` over all tensors, computed in float32 or float64."""
     import torch
 
     tensors = floating_tensors(output).values()
     if not tensors:
         raise WorkloadError(
-            f"loss {loss} takes floating-point tensors, the model returned a {type(output).__name__}"
+            f"loss {loss} needs floating-point tensors, but the model returned a "
+            f"{type(output).__name__}"
         )
     wide = [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
     return torch.stack([function(tensor) for tensor in wide]).mean()

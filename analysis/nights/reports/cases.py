@@ -1,7 +1,7 @@
-"""A night's report for programs: series as test cases, numbers for a monitor.
+"""Makes the test cases and metrics of a night's report.
 
-A case has the same name every night, so a CI server can trace it. Alerts are failures; waiting
-findings, and series with too few nights or too much noise, are skipped.
+The case of a series has the same name every night, so a CI server can show its history. Alerts are
+failures, and undecided series are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,8 @@ from cudnn_sweep.analysis.nights.reports.words import (
 from cudnn_sweep.analysis.nights.series import AMOUNTS, Series, SeriesKey
 from cudnn_sweep.analysis.words import one_line
 
-WITH_ITS_GPU = "changed like most series of its GPU; the shared finding is series"
-TOO_FEW_NIGHTS = "insufficient data: too few nights to compare with, or no value tonight"
+WITH_ITS_GPU = "This series changed like most series of its GPU. The shared finding has series_id"
+TOO_FEW_NIGHTS = "The series has too few nights to compare with, or no value tonight."
 BASE_UNITS = {"ms": ("seconds", 1e-3), "bytes": ("bytes", 1.0), "share": ("ratio", 1.0)}
 Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 
@@ -47,7 +47,7 @@ def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
 def _unchanged(series: Series) -> dict[str, str]:
     if not series.is_judged:
         return {"result": "skipped", "message": TOO_FEW_NIGHTS}
-    step = f"the smallest change it could show: {smallest_step(series) or 'none'}"
+    step = f"smallest change that the series can show: {smallest_step(series) or 'none'}"
     if not series.could_show:
         return {"result": "skipped", "message": f"{BLUNT}; {step}"}
     return {"text": step} if series.smallest_step is not None else {}
@@ -64,10 +64,10 @@ def numbers(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Family]
     gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
     alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
     ended: Samples = [({}, outcome.ended_at.timestamp())]
-    yield Family(name="end_timestamp_seconds", meaning="when the night ended", samples=ended)
-    cost = "sum over GPUs, each from its first to its last trial"
+    yield Family(name="end_timestamp_seconds", meaning="end of the night", samples=ended)
+    cost = "sum over GPUs of the time from the first to the last trial"
     yield Family(name="gpu_seconds", meaning=cost, samples=gpu_s)
-    yield Family(name="alert", meaning="a confirmed change that is no gain", samples=alerts)
+    yield Family(name="alert", meaning="confirmed change that is not a gain", samples=alerts)
     for metric in AMOUNTS:
         unit, scale = BASE_UNITS[metric.unit]
         values = [

@@ -1,8 +1,7 @@
-"""Writes a night's answer in all formats to a dated folder, and reads the JSON of a night.
+"""Writes a night's report in all formats to a dated folder, and reads the JSON of a night.
 
-The keys of the JSON are the fields of NightOutcome and further keys, see docs/nightly.md. Numbers
-have 9 digits. A finding is a flat row with the fields of its SeriesKey. Within one
-`schema_version`, keys may be added, but no key is dropped or changes its meaning.
+docs/nightly.md explains the keys of the JSON. Within one `schema_version`, keys may be added, but
+no key is removed or changes its meaning.
 """
 
 import json
@@ -25,10 +24,10 @@ from cudnn_sweep.analysis.nights.reports.words import unit
 from cudnn_sweep.analysis.nights.series import Series, SeriesKey
 from cudnn_sweep.analysis.store.folder import LocalFolder, naming
 
-# Version 1: fine_series includes blunt series. Up to 2: with too few nights, `could_not_tell`.
+# In version 1, fine_series includes blunt_series. Version 3 added the state `learning`.
 SCHEMA_VERSION = 3
 OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
-OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a key
+OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a SeriesKey
 OUTCOME = TypeAdapter(NightOutcome)
 LATEST = "latest"
 SUMMARY = "night.md"
@@ -63,8 +62,8 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write all reports into `folder/DATE`, each whole or not at all, and return their paths.
-    Append the Markdown to `step_summary`, which CI shows. Raise StoreError if a write fails."""
+    """Write all reports into `folder/DATE`, and return their paths. Append the Markdown to the file
+    `step_summary`. Raise StoreError if a write fails."""
     dated = folder / outcome.date.isoformat()
     texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
     for path, text in texts.items():
@@ -72,13 +71,13 @@ def write_reports(
     if step_summary:
         with naming(f"write {step_summary}"), step_summary.open("a", encoding="utf-8") as file:
             file.write(texts[dated / SUMMARY])
-    with suppress(OSError):  # a disk without links: the reports are there all the same
+    with suppress(OSError):  # some disks have no links
         _link_latest(folder)
     return list(texts)
 
 
 def _link_latest(folder: Path) -> None:
-    """Point the link `latest` to the newest date's folder, in one step so that it always exists."""
+    """Point the link `latest` to the folder of the newest date, in one atomic step."""
     last = max(path.name for path in folder.iterdir() if DATE.fullmatch(path.name))
     new = folder / f".{LATEST}"
     new.unlink(missing_ok=True)
@@ -116,15 +115,15 @@ def _flat(finding: Finding | LeftOut | Acceptance) -> dict[str, object]:
 
 
 def from_json(text: str) -> NightOutcome:
-    """Return a night's outcome. Raise ReportError if the text has none or its schema is too new."""
+    """Read a night's outcome from JSON. Raise ReportError if the text is invalid or too new."""
     try:
         values = json.loads(text)
         version = values["schema_version"]
         if version > SCHEMA_VERSION:
             allowed = f"allowed is {SCHEMA_VERSION} or lower"
-            raise ReportError(f"night's JSON: found schema version {version}, {allowed}")
+            raise ReportError(f"The night's JSON has schema version {version}, {allowed}.")
         for row in (row for name in OF_A_SERIES for row in values.get(name, [])):
             row["key"] = {name: row[name] for name in OF_THE_KEY}
         return OUTCOME.validate_python(values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ReportError(f"not the JSON of a night: {error}") from error
+        raise ReportError(f"This text is not the JSON of a night: {error}") from error

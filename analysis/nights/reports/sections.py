@@ -46,18 +46,18 @@ ROLES: dict[Group, str] = {
     "better": "equivalent",
     "refuted": "no-effect",
 }
-MOST_ROWS = 100  # of a list or table: a step's summary may have 1 MiB
+MOST_ROWS = 100  # most rows of a list or table
 MOST_NAMED = 6  # most cells named for one change
 VERSIONED = {"torch": "torch", "version": "ours", "driver": "driver", "cudnn": "cudnn"}
-"""KIND of a side in `sweep compare` for each part. Of the changed parts, the first is used."""
+"""KIND of each part, in a side KIND=NAME of `sweep compare`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneChange:
-    """Findings shown as one change. Metric, direction, cause and kind of hardware are the same."""
+    """Findings that are shown as one change, because they have the same direction and cause."""
 
     findings: tuple[FindingText, ...]
-    """Findings in the order of `by_size`."""
+    """Findings, sorted by `by_size`."""
 
     @property
     def group(self) -> Group:
@@ -69,7 +69,7 @@ class OneChange:
 
     @property
     def size(self) -> str:
-        """What changed and by how much: the range of ratios, or each change in words."""
+        """Text about what changed and by how much."""
         first = self.findings[0]
         ratios = [text.finding.ratio for text in self.findings if text.finding.ratio is not None]
         walls = [wall for text in self.findings if (wall := text.finding.wall_ratio) is not None]
@@ -115,7 +115,7 @@ class OneChange:
 
     @property
     def versions(self) -> tuple[str, str] | None:
-        """The two sides that `sweep compare` takes; None if no version changed."""
+        """The two sides for `sweep compare`. None if no version changed."""
         moved = {change.part: change for change in self.first.moved}
         for name, kind in VERSIONED.items():
             if name in moved:
@@ -146,7 +146,7 @@ class OneChange:
 
 
 def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
-    """Return a line that describes one change, preferably a `fresh` alert, and counts others."""
+    """Return a line that describes one change and counts the others. `fresh` alerts come first."""
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
@@ -167,7 +167,7 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
 
 
 def _who(outcome: NightOutcome) -> str:
-    """Return the night's name, host and GPU, to tell apart machines that post to one channel."""
+    """Return the night's name with its host and GPU."""
     name = outcome.night.removeprefix(f"night-{outcome.date}-")
     hosts = [*dict.fromkeys(part.host for part in outcome.machines)] or [outcome.host or ""]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -177,8 +177,7 @@ def _who(outcome: NightOutcome) -> str:
 
 
 def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
-    """Group findings into changes. The order is: shared changes, changes without a `wall_ratio`,
-    changes with a `wall_ratio`. Of each kind, the change with the most series comes first."""
+    """Group findings into changes. Shared changes come first."""
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
@@ -203,15 +202,15 @@ def _counted(changes: Sequence[OneChange]) -> list[str]:
 
 
 def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric. Wall and device time of the steady loop are one
-    metric, `steady`, unless the finding has a `wall_ratio`."""
+    """Return hardware, direction and metric of a finding. Wall and device time are one metric,
+    unless the finding has a `wall_ratio`."""
     metric = finding.key.metric
     is_steady = metric in STEADY and finding.wall_ratio is None
     return finding.key.env_hash, finding.direction, "steady" if is_steady else metric
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:
-    """Return a sort key: device times come last, larger ratios come first."""
+    """Return a sort key. Larger ratios come first, and device times come last."""
     metric = text.finding.key.metric
     is_amount = isinstance(METRIC_OF.get(metric), Amount)
     return metric == STEADY_DEVICE.name, -(text.finding.ratio or 0.0) if is_amount else 0.0
@@ -220,11 +219,11 @@ def by_size(text: FindingText) -> tuple[bool, float]:
 def sections(
     outcome: NightOutcome, series: Sequence[Series] = (), results: str | None = None
 ) -> list[Section]:
-    """Return the sections. `results`: the value of `--results` in the sections' commands."""
+    """Return the sections of a night. `results` is the value of `--results` in their commands."""
     changes = one_by_one(finding_texts(outcome))
     histories = {entry.key: history(entry) for entry in series if entry.points}
     group = partial(_group, changes, histories)
-    how = "To accept a change, for example the first alert:"
+    how = "To accept a change, run a command like this one for the first alert:"
     accept = [(how, Verbatim(how_to_accept(outcome, alert, results))) for alert in outcome.alerts]
     reasons = [(reason,) for reason in outcome.reasons]
     of_the_night = [(name, Verbatim(value)) for name, value in facts(outcome)]
@@ -265,7 +264,7 @@ def _group(
 
 
 def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Section:
-    """Return a table of all series; series too noisy to show the least effect are first."""
+    """Return a table of all series. Series that are too noisy come first."""
     rows = [
         (
             not entry.is_judged or entry.could_show,
@@ -286,11 +285,12 @@ def _every(series: Sequence[Series], histories: Mapping[SeriesKey, str]) -> Sect
 
 
 def _more(of: Sequence[object]) -> list[Sequence[str]]:
-    return [(f"and {len(of) - MOST_ROWS:,} more: the JSON has all.",)] if of[MOST_ROWS:] else []
+    more = f"and {len(of) - MOST_ROWS:,} more. The JSON report has all of them."
+    return [(more,)] if of[MOST_ROWS:] else []
 
 
 def environment(outcome: NightOutcome) -> Section:
-    anew = "A new baseline starts here, and the nights before do not count:"
+    anew = "A new baseline starts here, because the earlier nights are not comparable:"
     notes: list[Sequence[str]] = [(anew, outcome.new_baseline)] if outcome.new_baseline else []
     if outcome.skipped:
         notes.append((f"Not measured: {not_measured(outcome)}",))

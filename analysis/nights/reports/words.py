@@ -39,18 +39,18 @@ Group: TypeAlias = Literal["alert", "changed", "waiting", "better", "refuted"]
 TITLES: dict[Group, str] = {
     "alert": "Alerts",
     "changed": "Changed with the software",
-    "waiting": "What waits for further nights",
+    "waiting": "Not decided yet",
     "better": "Better than before",
     "refuted": "Refuted when measured again",
 }
 BLUNT = "too noisy to see the least effect"
 WHY: dict[NightState, str] = {"could_not_tell": "Could not tell", "learning": "Still learning"}
-MOST_CHARACTERS = 200  # of a failure's message
-MOST_KERNELS = 3  # named before, and now
+MOST_CHARACTERS = 200  # most characters of a failure's message
+MOST_KERNELS = 3  # most kernels that are named on each side
 BARS = "▁▂▃▄▅▆▇█"
-BEYOND = 0.3  # of the median: one odd night must not flatten all others
-LEAST_SPAN = 0.1  # of the lowest: the noise of a series that never moves would look large
-AS_USUAL = 0.02  # of a calibration's speed: smaller changes come and go
+BEYOND = 0.3  # larger distances from the median, as a share of it, are cut off
+LEAST_SPAN = 0.1  # least height of a chart, as a share of its largest value
+AS_USUAL = 0.02  # smaller changes of a calibration's speed are usual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class FindingText:
     finding: Finding
     sweep_id: str
     with_gpu: bool = False
-    """Whether `cell` names the GPU. It does if the night has findings on several GPUs."""
+    """Whether `cell` includes the name of the GPU."""
 
     @property
     def key(self) -> SeriesKey:
@@ -82,9 +82,9 @@ class FindingText:
 
     @property
     def levels(self) -> str:
-        """`before → now` with units; empty for a finding of many series."""
+        """The text `before → now`, with units. Empty for a shared finding."""
         if self.key.metric == BITS.name:
-            return "other than before"
+            return "different from before"
         values = (self.finding.before, self.finding.now)
         if self.key.metric == ENGINE.name:
             return _rechosen(*map(str, values))
@@ -92,7 +92,7 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """The ratio in words or, without a ratio, `levels`. A failure's message follows."""
+        """The change in words. A failure also has its message."""
         finding = self.finding
         if self.is_of_many:
             return _of_many(finding)
@@ -108,7 +108,7 @@ class FindingText:
     @property
     def basis(self) -> str:
         nights = counted(self.finding.nights, "night")
-        return f"against {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
+        return f"compared with {nights}, since {self.finding.since}; {_confirmation(self.finding)}"
 
     @property
     def kernels(self) -> str:
@@ -117,7 +117,7 @@ class FindingText:
 
     @property
     def look(self) -> str:
-        """The command that lists the night's failures; empty if the finding is about no failure."""
+        """Command that lists the night's failures, if the finding is about a failure."""
         is_failure = self.finding.message is not None
         return f"sweep query failures --sweep-id {self.sweep_id}" if is_failure else ""
 
@@ -151,12 +151,12 @@ def facts(outcome: NightOutcome) -> list[tuple[str, str]]:
 
 
 def not_measured(outcome: NightOutcome) -> str:
-    """Return the names of all networks left out, with the reason for the first; empty if none."""
+    """Return the names of the networks that were not measured, with the reason for the first."""
     return one_line(": ".join([", ".join(outcome.skipped), *outcome.skipped.values()][:2]))
 
 
 def acceptances(outcome: NightOutcome) -> list[str]:
-    """Return a line for each date and reason. It names one series and counts the others."""
+    """Return a line for each date and reason of accepted changes."""
     by_reason: dict[tuple[date, str], list[SeriesKey]] = {}
     for accepted in outcome.accepted:
         by_reason.setdefault((accepted.first, accepted.reason), []).append(accepted.key)
@@ -175,12 +175,13 @@ def machine(place: Machine) -> str:
     measured = [f"{label} {ratio(share)}" for label, share in shares if share is not None]
     name = ", ".join(word for word in words if word)
     is_usual = all(abs(share - 1) < AS_USUAL for _, share in shares if share is not None)
-    text = "calibration as usual" if is_usual else f"speed / usual speed: {', '.join(measured)}"
+    speeds = f"speed divided by usual speed: {', '.join(measured)}"
+    text = "calibration as usual" if is_usual else speeds
     return one_line(f"{name}; {text}" if measured else name)
 
 
 def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None = None) -> str:
-    """Return the command that accepts a finding; `results` is the value of its `--results`."""
+    """Return the command that accepts a finding. `results` is the value of its `--results`."""
     words = ["sweep", "nightly", outcome.launch_file]
     words += ["--results", results] if results is not None else []
     words += ["--accept", finding.key.series_id, "--from", str(finding.since), "--reason", "TEXT"]
@@ -188,7 +189,7 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return `series.smallest_step` as text. Return an empty text if the series has none."""
+    """Return `series.smallest_step` as text, or "" if it is None."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""
@@ -197,7 +198,7 @@ def smallest_step(series: Series) -> str:
 
 
 def history(series: Series) -> str:
-    """Draw a bar for each night, with outliers cut off. Append the first and the last value."""
+    """Draw a bar for each night, followed by the first and the last value."""
     values = [word for word in series.words if word is not None]
     words = list(dict.fromkeys(values))
     if words:
@@ -271,16 +272,16 @@ def _rechosen(before: str, now: str) -> str:
     gone = [name for name in old if name not in new]
     come = [name for name in new if name not in old]
     if not gone and not come:
-        return "the same in another order"
+        return "the same kernels in another order"
     return one_line(" → ".join(some(side, MOST_KERNELS) or "none" for side in (gone, come)))
 
 
 def beside_wall(device: str, wall: str) -> str:
-    return f"GPU work {device}; the loop is CPU-bound: wall {wall}"
+    return f"device time {device}, wall time {wall} (the loop is CPU-bound)"
 
 
 def percent_or_times(low: float, high: float) -> str:
-    """Return a range of ratios in words: `3 to 5% more`, `2 to 3 times as much`."""
+    """Format a range of ratios, for example as `3 to 5% more` or `2 to 3 times as much`."""
     if 1 / TWICE < low and round(high, 2) < TWICE and (low >= 1 or high < 1):
         sign, word = (1, "more") if low >= 1 else (-1, "less")
         ends = sorted({number(100 * sign * (end - 1)) for end in (low, high)}, key=float)
@@ -291,19 +292,19 @@ def percent_or_times(low: float, high: float) -> str:
 
 def _confirmation(finding: Finding) -> str:
     fresh = "pair"
-    if isinstance(METRIC_OF.get(finding.key.metric), Category):  # needs no last good software
+    if isinstance(METRIC_OF.get(finding.key.metric), Category):
         fresh = "verdict" if finding.key.metric == SIGN.name else "trial"
     by = counted(finding.blocks, f"fresh {fresh}")
     if finding.state == "waiting":
         after = f"undecided after {by}" if finding.blocks else "not confirmed yet"
-        return f"{after}, waits for further nights"
+        return f"{after}, more nights are needed"
     if finding.is_news:
-        return "reported once, no alert"
-    return f"{finding.state} by {by if finding.blocks else 'the nights since'}"
+        return "reported once, without an alert"
+    return f"{finding.state} by {by if finding.blocks else 'the nights since then'}"
 
 
 def cause(finding: Finding) -> str:
     if not finding.moved:
         return "nothing known has changed"
-    cause = "changed meanwhile" if finding.cause == "unknown" else finding.cause
+    cause = "changed at the same time" if finding.cause == "unknown" else finding.cause
     return f"{cause}: {moves(finding.moved)}"

@@ -1,7 +1,7 @@
-"""Figure: a chart of a report, with its table, explanation and Vega-Lite spec.
+"""Defines Figure, which is a chart of a report, and helpers for its Vega-Lite spec.
 
-The spec's expressions may use `min_effect`; `narrow`, which is true on a phone; and `dense`, which
-is true if there are too many rows to give each a line with a name."""
+A spec can use `min_effect`, `narrow` (true on a phone) and `dense` (true if there are too many rows
+to show their names)."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from cudnn_sweep.analysis.report.figures.palette import colour
 
 Spec: TypeAlias = dict[str, Any]
-"""Vega-Lite's JSON, or a part of it."""
+"""A Vega-Lite spec, or a part of one."""
 
 RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.5,0A.5,.5,0,1,0,.5,0A.5,.5,0,1,0,-.5,0"
 VERDICTS = {
@@ -28,7 +28,7 @@ VERDICTS = {
 }
 """Sign, text, colour name and mark shape of each verdict."""
 VERDICT_TEXTS = {name: f"{sign} {words}" for name, (sign, words, *_) in VERDICTS.items()}
-ROWS: Spec = {"name": "rows"}  # the page puts in the rows that pass the reader's filters
+ROWS: Spec = {"name": "rows"}  # the page adds the rows that pass the filters
 TITLE = {"titleColor": colour("quiet"), "titleFontSize": 12, "titleFontWeight": "normal"}
 TEXT = TITLE | {"labelColor": colour("ink"), "labelFontSize": 12}
 LINES = {name: colour("line") for name in ("gridColor", "domainColor", "tickColor")}
@@ -44,7 +44,7 @@ STYLE = {
 ROW_AXIS = {
     "ticks": False,
     "labelLimit": 0,
-    "labelOverlap": "greedy",  # as many names as there is room for
+    "labelOverlap": "greedy",  # shows as many names as fit
     "labelSeparation": 3,
     "labelExpr": "split(trim(replace(datum.label, regexp(narrow ? '(.{1,24})( |$)' : '(.{1,60})( |$)', 'g'), '$1\\n')), '\\n')",
     "labelLineHeight": 13,
@@ -53,7 +53,7 @@ ROW_AXIS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Figure:
-    """A chart. A report shows every Figure that a file in this folder declares."""
+    """A chart of a report. Reports show every Figure that a module in this folder defines."""
 
     place: int
     """Position among the charts. The chart with the lowest number comes first."""
@@ -61,15 +61,15 @@ class Figure:
     title: str
     about: str
     table: str
-    """Name of the page's table that the chart draws."""
+    """Name of the table that the chart shows."""
     needs: Sequence[str]
-    """Required fields. A table row that lacks one of them is not drawn."""
+    """Required fields. A row of the table that lacks one of them is not drawn."""
     compares: str | None = None
-    """Compared field. A chart row is drawn only if it has two or more values of this field."""
+    """Field whose values are compared. A chart row with only one value is not drawn."""
     columns: Sequence[str]
     """Fields in the tooltip and in the table below the chart."""
     rows: str | None = None
-    """Field with one chart row for each of its values. If None, the chart's height is fixed."""
+    """Field that has a chart row for each value. If None, the height of the chart is fixed."""
     drawing: Spec
 
 
@@ -84,7 +84,7 @@ def drawing(*layers: Spec) -> Spec:
 
 
 def marks(mark: Spec, transform: Sequence[Spec] = (), data: Spec = ROWS, **encoding: Any) -> Spec:
-    """Return a layer with a mark for each row that `transform` makes of the data."""
+    """Return a layer with a mark for each row of the transformed data."""
     return {"data": data, "transform": list(transform), "mark": mark, "encoding": encoding}
 
 
@@ -118,7 +118,7 @@ def dashed(**encoding: Any) -> Spec:
 
 
 def points(transform: Sequence[Spec] = (), **encoding: Any) -> Spec:
-    """Return a layer with a mark for each row, in the colour and shape of its verdict."""
+    """Return a layer with a point for each row. Its colour and shape show the verdict."""
     size = {"expr": "dense ? 22 : 85"}
     mark = {"type": "point", "filled": True, "size": size, "opacity": 1, "cursor": "pointer"}
     looks = {"color": by_verdict("color"), "shape": by_verdict("shape")}
@@ -133,7 +133,7 @@ def log_scaled(name: str, title: str, domain: Sequence[Any] = (), **axis: Any) -
 
 
 def by_verdict(channel: Literal["color", "shape"]) -> Spec:
-    """Return the encoding of the verdict; marks use both channels, for the colour-blind."""
+    """Return an encoding that shows the verdict as a colour or as a shape."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICTS)
     words = {name: words for name, (_, words, *_) in VERDICTS.items()}

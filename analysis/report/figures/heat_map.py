@@ -1,4 +1,4 @@
-"""Heat maps of ratios: workload by regime, workload by precision, and input size by batch."""
+"""Heat maps of ratios by regime, by precision and by batch."""
 
 import json
 from typing import Any
@@ -20,9 +20,9 @@ BY_SIZE = {
 
 
 def _heat_map(x: vega.Spec, y: vega.Spec, *transform: vega.Spec, **about: Any) -> vega.Figure:
-    """Return a chart of rectangles coloured by ratio. Each shows the ratio and a verdict sign."""
+    """Return a heat map whose fields show ratios and the signs of verdicts."""
     known = vega.calculate(
-        tone="datum.verdict === 'no_effect' ? 1 : datum.ratio",  # its ratio is noise
+        tone="datum.verdict === 'no_effect' ? 1 : datum.ratio",  # the ratio is only noise
         shown=f"format(datum.ratio, '.2f') + ' ' + ({json.dumps(SIGNS)})[datum.verdict]",
     )
     rectangle = {"type": "rect", "stroke": colour("paper"), "cursor": "pointer"}
@@ -48,8 +48,8 @@ HEAT_MAP = _heat_map(
     place=20,
     name="heat_map",
     title="Workload by regime",
-    about="Each row is a workload that was timed in several shape regimes; each column is a regime. "
-    "A field shows the ratio candidate / baseline and the sign of its verdict: "
+    about="Rows are workloads that were timed in several regimes, and columns are regimes. A field "
+    "shows the candidate's time divided by the baseline's, and the sign of the verdict: "
     f"{', '.join(vega.VERDICT_TEXTS.values())}. If there are many rows, fields show only colours.",
     columns=["row_label", "regime_label", "ratio", "verdict", "label"],
 )
@@ -59,8 +59,8 @@ PRECISION_MAP = _heat_map(
     place=18,
     name="precision_map",
     title="Workload by precision",
-    about="Ratios of the workloads that were timed in several precisions, on several GPUs or with "
-    "several versions. Each row is a workload, each column is one combination of these.",
+    about="Rows are workloads, and columns are combinations of precision, GPU and versions. A "
+    "workload is shown if it was timed with several combinations.",
     columns=["grid_label", "precision_label", "ratio", "verdict", "label"],
 )
 BATCH_MAP = _heat_map(
@@ -70,7 +70,7 @@ BATCH_MAP = _heat_map(
     place=22,
     name="batch_map",
     title="Size by batch",
-    about="Ratios of the workloads that were timed at several batches or sizes of input. Each row "
-    "is a size, each column is a batch.",
+    about="Rows are sizes of the input, and columns are batches. A size is shown if it was timed "
+    "with several batches.",
     columns=["family", "size", "batch", "ratio", "verdict", "label"],
 )

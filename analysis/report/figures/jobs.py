@@ -1,4 +1,4 @@
-"""The chart of a job's time against its steps, for each config that was measured in one cell."""
+"""A chart of the time of a job against its number of steps, for the configs of one cell."""
 
 from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import CATEGORIES
@@ -9,9 +9,9 @@ LEGEND = {
     "labelLimit": {"expr": "narrow ? 310 : 330"},
 }
 CONFIG = vega.nominal("config", title=None, scale={"range": CATEGORIES}, legend=LEGEND)
-KEY = vega.nominal("key")  # a config of several sweeps has several
+KEY = vega.nominal("key")  # a config has several keys if several sweeps measured it
 OF_CONFIG: vega.Spec = {"color": CONFIG, "detail": KEY}
-ON_LINE: vega.Spec = {"y": {"datum": 1}, "color": CONFIG}  # where the times with both are equal
+ON_LINE: vega.Spec = {"y": {"datum": 1}, "color": CONFIG}  # the line on which both times are equal
 REACH = [{"expr": "1 / reach"}, {"expr": "reach"}]
 STEPS = vega.log_scaled("steps", "steps of the job", [100, 1e6], format="~s", grid=True)
 RATIO = vega.log_scaled("job_ratio", "job's time, candidate / baseline", REACH, grid=True)
@@ -26,9 +26,9 @@ JOBS = vega.Figure(
     place=5,
     name="jobs",
     title="A job's time against its steps",
-    about="Time of the whole job, divided by its time with the baseline (the dashed line), with 95% intervals, in the "
-    "cell whose name you selected. Dots mark the break-even points, with their intervals. Starts and searches are "
-    "within the time and fill most of a short job. Curves leave the chart where the difference is large.",
+    about="Time of a whole job divided by its time with the baseline (the dashed line), with 95% "
+    "intervals, for the selected cell. Dots are break-even points with intervals. The time of a "
+    "job includes its start and the search for kernels, which take most of a short job.",
     table="curve",
     needs=["job_ratio"],
     columns=[

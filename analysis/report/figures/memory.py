@@ -1,4 +1,4 @@
-"""The chart of peak memory against time, both as candidate / baseline."""
+"""A chart of the memory ratio against the time ratio of each cell."""
 
 from cudnn_sweep.analysis.report.figures import figure as vega
 
@@ -6,8 +6,8 @@ MEMORY = vega.Figure(
     place=50,
     name="memory",
     title="Memory against speed",
-    about="Each cell's peak of reserved device memory, candidate / baseline, against its time "
-    "ratio: a mark above 1 needs more memory, one left of 1 is faster.",
+    about="Peak reserved memory against time, each as the candidate's value divided by the "
+    "baseline's. Marks above 1 need more memory. Marks left of 1 are faster.",
     table="verdicts",
     needs=["ratio", "memory_ratio"],
     columns=[

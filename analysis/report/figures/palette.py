@@ -1,5 +1,4 @@
-"""Colours by role. Charts use CSS variables, so that colours follow the reader's light or dark theme; printed colours
-are those of the light theme."""
+"""Defines the colours of reports as CSS variables, for a light and a dark theme."""
 
 COLOURS = {
     "ink": ("#1b1f24", "#e6e9ed"),
@@ -24,8 +23,7 @@ COLOURS = {
     "purple": ("#7a3fb0", "#c39bf0"),
     "cyan": ("#0f7f86", "#5fd0d6"),
 }
-"""Each role's colour in the light and in the dark theme. Colour-blind people can tell verdicts
-apart. `less_3` to `more_3` are the steps of a ratio, from fast to slow."""
+"""Colours in the light and in the dark theme. `less_3` to `more_3` are for ratios, fast to slow."""
 
 
 def colour(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The chart of the speed of each cell's convolutions, under the roofline of GPU and precision."""
+"""A chart that compares the speed of convolutions with the limits of the GPU (roofline)."""
 
 from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import colour
@@ -42,11 +42,10 @@ ROOFLINE = vega.Figure(
     place=40,
     name="roofline",
     title="Speed compared with the hardware's limit",
-    about="Speed of a cell's convolutions (their operations / the time of the whole step) against "
-    "their operations per byte. A mark is the candidate; the other end of its line is the "
-    "baseline. Grey lines are the limits that calibration reached on each GPU in each precision: a "
-    "copy where they rise, a matrix product where they are flat. The farther a mark is below its "
-    "limit, the more of the time is other work, launches or slow kernels.",
+    about="Speed of convolutions (their operations divided by the time of the whole step) against "
+    "their operations per byte. A line leads from the baseline to the candidate, which has a mark. "
+    "A grey line is the limit of a GPU in one precision, measured by a copy (rising part) and by a "
+    "matrix product (flat part). Below the limit, time goes to other work or to slow kernels.",
     table="verdicts",
     needs=["ratio", "operations_per_byte", "convolution_flops", "matmul_tflops", "copy_gbps"],
     compares="operations_per_byte",

@@ -1,4 +1,4 @@
-"""The chart of when each GPU ran which trial, at which clock, and which trials are doubtful."""
+"""A chart of the trials that each GPU ran over time."""
 
 import json
 
@@ -6,9 +6,9 @@ from cudnn_sweep.analysis.report.figures import figure as vega
 from cudnn_sweep.analysis.report.figures.palette import colour
 
 KINDS = {
-    "left_out": ("failed, throttled or shared", colour("hurts")),
-    "slowed": ("below 95% of its highest clock", colour("inconclusive")),
-    "counts": ("at 95% or more, or clock unknown", colour("less_3")),
+    "left_out": ("failed, or GPU throttled or shared", colour("hurts")),
+    "slowed": ("clock below 95% of the highest", colour("inconclusive")),
+    "counts": ("clock at 95% or more, or unknown", colour("less_3")),
 }
 WORDS, TONES = (list(parts) for parts in zip(*KINDS.values(), strict=True))
 KIND = vega.calculate(
@@ -21,8 +21,8 @@ TIME_LINE = vega.Figure(
     place=80,
     name="time_line",
     title="Trials of each GPU over time",
-    about="A line for each GPU of each launch, a bar for each trial from its start to its end. Verdicts leave out trials "
-    "that failed, and those of a throttled or shared GPU; a bar's tooltip has the reason. The table has each clock.",
+    about="Each line is a GPU of a launch, and each bar is a trial. Verdicts leave out trials that "
+    "failed or whose GPU was throttled or shared. The tooltip of a bar shows the reason.",
     table="trials",
     needs=["from_minute", "to_minute"],
     columns=[

@@ -1,4 +1,4 @@
-"""The page of common claims about torch.backends.cudnn, each beside what was measured."""
+"""A page that compares common claims about torch.backends.cudnn with measurements."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from cudnn_sweep.analysis.report.pages.page import APART, Entry, Page, Row
 from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
-    "Each claim is judged by figures (measured numbers of single cells), with other settings at "
-    "PyTorch's defaults. A figure holds or does not hold; it is undecided if its interval allows "
-    "both or its cell lacks blocks. A claim holds if all decided figures hold and at least half of "
-    "all are decided. If only some decided ones hold, the verdict names the conditions in which all "
-    "hold, then those in which some hold. A ratio is candidate / baseline, with its 95% interval."
+    "Each claim is compared with figures, which are measured numbers of single cells. A figure is "
+    "undecided if its interval allows both answers or if its cell has too few blocks. A claim "
+    "holds if it is true of all decided figures and if at least half of the figures are decided. "
+    "If it is true of only some, the verdict lists the conditions in which it holds. A ratio is "
+    "the candidate's value divided by the baseline's, with a 95% interval."
 )
 VERDICTS = {
     "holds": "hold",
@@ -32,7 +32,7 @@ QUESTIONS = tuple(name for name in part_names() if name.startswith("claims/"))
 
 
 def entries(rows: Sequence[Row], options: str) -> list[Entry]:
-    """Return one paragraph for each claim; `rows` have to be sorted by claim, then by GPU."""
+    """Return one paragraph for each claim. The rows have to be sorted by claim and GPU."""
     return [_entry(list(group), options) for _, group in groupby(rows, itemgetter("claim"))]
 
 
@@ -63,23 +63,21 @@ def _entry(rows: list[Row], options: str) -> Entry:
 
 
 def _place(rows: Sequence[Row], places: Sequence[Sequence[Row]]) -> str:
-    """Return the end of a fact's label: `, GPU`, or `, GPU, torch VERSION` if torch versions
-    differ. Return an empty text if `places` has only one entry."""
+    """Return the end of a label. It names the GPU if there are several places."""
     one_torch = len({place[0]["torch"] for place in places}) == 1
     place = rows[0]["gpu"] if one_torch else f"{rows[0]['gpu']}, torch {rows[0]['torch']}"
     return f", {place}" if len(places) > 1 else ""
 
 
 def _verdict(rows: list[Row]) -> str:
-    """Return the verdict. For a measured claim, add the first condition's counts and ranges."""
+    """Return the verdict in words. If the claim was measured, add counts and ranges."""
     conditions = [f"{name}: {text}" for name, text in _conditions(rows) if text]
     is_measured = rows[0]["verdict"] != "not measured"
     return "; ".join(filter(None, [rows[0]["in_words"], *conditions[:is_measured]]))
 
 
 def _trials(figures: Sequence[Row]) -> int:
-    """Return the number of trials over all cells and contrasts. All measures of one cell in one
-    contrast come from the same trials, so only the measure with the most trials counts."""
+    """Return the number of trials. Trials that several measures use are counted only once."""
     by_measure: Counter[tuple[object, ...]] = Counter()
     for row in figures:
         if row["outcome"]:
@@ -89,8 +87,7 @@ def _trials(figures: Sequence[Row]) -> int:
 
 
 def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield each condition, and its counts and ranges as text. Conditions with counts come before
-    conditions without; in both groups, conditions with more rows come first."""
+    """Yield each condition, with its counts and ranges as text."""
     sizes = Counter(row["condition"] for row in figures)
     decide_first = sorted(
         figures, key=lambda row: (row["holds_here"] is None, -sizes[row["condition"]])
@@ -106,7 +103,7 @@ def _conditions(figures: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Return a measure's value and interval, or the least, largest and median of several values."""
+    """Return a value with its interval, or the range and the median of several values."""
     measured = [row for row in rows if row["value"] is not None]
     measured.sort(key=itemgetter("value"))
     if not measured:

@@ -1,4 +1,4 @@
-"""The page of cases that people reported, each beside a new measurement of the same cell."""
+"""A page that compares cases that people reported with new measurements."""
 
 import re
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import figure, given, interval, number, ratio
 
 ABOUT = (
-    "Each case is a claim that somebody published about a convolution, beside a measurement of the "
-    "same cell today. A ratio is candidate / baseline. In brackets is its 95% interval, or the "
-    "range over processes if a case is about one side. The cause explains today's difference. What "
-    "a report did not say is listed as assumed. Most claims of a speed-up or slowdown hold if the "
-    "change is 3% or more, whatever factor was reported."
+    "Each case is a published claim about a convolution, with a new measurement of the same cell. "
+    "A ratio is the candidate's value divided by the baseline's. Its 95% interval is in brackets, "
+    "or the range over processes if only one config was measured. The cause explains today's "
+    "difference. Details that a report did not state are listed as assumed. A change of 3% or more "
+    "confirms most claims of a speed-up or slowdown, whatever factor was reported."
 )
 UNITS = {
     "wall": "wall time, ms",
@@ -22,9 +22,9 @@ UNITS = {
     "cold_ms": "first call, ms",
     "device_ms": "device time, ms",
     "roofline": "share of the roofline",
-    "first_over_second": "first call / second call",
+    "first_over_second": "time of the first call divided by the second",
     "failed": "share of processes that fail",
-    "unrepeatable": "share of processes whose second run gave other bits",
+    "unrepeatable": "share of processes whose second run computed other bits",
     "outside_cudnn": "share of processes whose convolutions ran outside cuDNN",
     "choices": "different choices of kernels",
 }
@@ -57,7 +57,7 @@ def entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _framework(version: str | None) -> str:
-    """Return `torch` if `version` is a version of PyTorch; empty for a date or another framework."""
+    """Return `torch` if the text is a version of PyTorch, and otherwise an empty text."""
     return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 

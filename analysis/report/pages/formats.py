@@ -1,4 +1,4 @@
-"""Makes Markdown, JSON or script-free HTML from the paragraphs of a page."""
+"""Writes the paragraphs of a page as Markdown, JSON or HTML."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from cudnn_sweep.analysis.engine.formats import escaped_line, readable
 from cudnn_sweep.analysis.report.figures.palette import css
 from cudnn_sweep.analysis.report.pages.page import Entry, Row, Shown
 
-URL = ":/?#=&%+,;@"  # characters of an address that stay
+URL = ":/?#=&%+,;@"  # characters of an address that are not escaped
 
 
 def as_html(shown: Shown) -> str:
@@ -41,7 +41,7 @@ def as_html(shown: Shown) -> str:
 
 
 def document(**parts: str) -> str:
-    """Return an HTML page that needs no network and runs no script; `parts` are HTML by name."""
+    """Return an HTML page without scripts. `parts` are HTML for the template."""
     looks = "\n".join(map(text_of, ("report.css", "pages/page.css")))
     return Template(text_of("pages/page.html")).substitute(parts, style=css() + looks)
 

@@ -1,4 +1,4 @@
-"""Page: answers to questions, as paragraphs. Every file of the folder but this and formats.py is a page."""
+"""Defines Page, which shows the rows of questions as paragraphs."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,12 @@ class Entry:
     said: str
     group: str
     facts: Mapping[str, str | None]
-    """Texts by their labels; empty texts are not shown."""
+    """Texts by label. Empty texts are not shown."""
     unfolded: int | None = None
-    """Number of facts that are not folded, counted from the first. None means all facts."""
+    """Number of facts that are shown before the fold. If None, all facts are shown."""
     command: str | None = None
     figures: Sequence[Row] = ()
-    """Rows on which the paragraph is based. A table below the paragraph shows them."""
+    """Rows of the table below the paragraph."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -40,13 +40,13 @@ class Page:
     title: str
     about: str
     questions: tuple[str, ...]
-    """Names of the questions that the page answers; their SQL makes all judgements."""
+    """Names of the questions whose rows the page shows."""
     noun: str
-    """Noun for a paragraph, such as `claim`. The headline's count has this noun."""
+    """Word for a paragraph in the headline, for example `claim`."""
     groups: Mapping[str, str]
-    """Headings in the order shown, each with the role that gives its colour."""
+    """Headings in order, each with the name of its colour."""
     entries: Callable[[Sequence[Row], str], list[Entry]]
-    """Function that makes paragraphs from rows and from the options for a paragraph's command."""
+    """Function that makes paragraphs from rows and from the options of their commands."""
     nothing: str = "No trial is stored here."
     """Headline of a page without paragraphs."""
 
@@ -56,7 +56,7 @@ class Shown:
     page: Page
     location: str
     measured: Sequence[str]
-    """GPUs on which the rows were measured, each with the versions of torch, cuDNN and driver."""
+    """GPUs that were measured, each with the versions of torch, cuDNN and driver."""
     entries: Sequence[Entry]
     rows: Sequence[Row]
 
@@ -67,7 +67,7 @@ class Shown:
         return [entry for entry in self.entries if entry.group == group]
 
     def headline(self) -> str:
-        """Return how many names each group has; a name measured on several GPUs or versions counts once."""
+        """Return the number of different names in each group, as a sentence."""
         groups: dict[str, str] = {}
         for entry in self.entries:
             is_alike = groups.setdefault(entry.name, entry.group) == entry.group
@@ -115,7 +115,7 @@ def options_of(locations: Sequence[str]) -> str:
 
 
 def _named(database: Database, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with their cell's name, made from the row's columns if the cell is not stored."""
+    """Add the name of the cell to each row."""
     cells = {row["cell_id"]: row for row in database.query(CELLS).to_pylist()}
 
     def name(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""The page that compares results of GPU models or, if only one is stored, of software versions."""
+"""A page that compares results between GPU models or software versions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from cudnn_sweep.analysis.report.pages.page import Entry, Page
 from cudnn_sweep.analysis.words import percent
 
 ABOUT = (
-    "A verdict (helps, hurts, equivalent or fails) carries over if both sides have the same; else "
-    "it is turned. A direction is known if the interval excludes 1. A choice is the list of "
-    "kernels that a config's processes ran most often. Shares have 95% intervals, which hold for "
-    "cells like these, not for all cells."
+    "A verdict (helps, hurts, equivalent or fails) carries over if it is the same on both sides. "
+    "Otherwise it is called turned. A direction is known if the interval of the ratio excludes 1. "
+    "A choice is the list of kernels that processes of a config ran most often. Shares have 95% "
+    "intervals, which are valid only for cells like these."
 )
 SHARES, TURNED = "shares", "turned verdicts"
 

@@ -1,4 +1,4 @@
--- Which cells are stored, and how many trials has each?
+-- Which cells are stored, and how many trials does each cell have?
 with counted as (
     select
         columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']),

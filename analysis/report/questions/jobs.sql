@@ -1,6 +1,6 @@
--- How long does a job of each number of steps take with either config, and what is the advice?
+-- How long do jobs of 100 to 1,000,000 steps take with either config, and what is the advice?
 --
--- One row for each cell and start: see `sweep query advice`. Lists are text, in order of `steps`.
+-- One row for each cell and `start`. Lists are texts, in the order of `steps`.
 with jobs as materialized (
     from jobs_weighed(
         $field, $baseline, $candidate,

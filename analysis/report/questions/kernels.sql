@@ -1,5 +1,5 @@
--- Which kernels did the convolutions of some cells run, and in how many processes of each config?
--- $cell_ids TEXT = '': the cells, separated by commas
+-- Which kernels did convolutions run, and in how many processes of each config?
+-- $cell_ids TEXT = '': ids of the cells, separated by commas
 with launched as (
     select -- noqa: disable=RF03,ST06
         columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash', 'trial_id']),
@@ -14,7 +14,7 @@ select -- noqa: disable=AL09,RF03,RF04,ST06
     kernel.operation as operation,
     kernel.name as kernel,
     count(distinct trial_id) as processes,
-    count(*) as launches -- in all of these processes
+    count(*) as launches -- number of launches in all of these processes
 from launched
 group by all
 order by all

@@ -1,5 +1,5 @@
 -- What did each trial of some cells measure?
--- $cell_ids TEXT = '': the cells, separated by commas
+-- $cell_ids TEXT = '': ids of the cells, separated by commas
 select -- noqa: ST06
     -- noqa: disable=RF03
     columns(['cell_id', 'env_hash', 'software_hash', 'workload_hash']),

@@ -2,12 +2,11 @@
 -- terminal: verdict, workload, measure, baseline_value, candidate_value,
 --     value[value_low value_high], verdict_of_it, outcome
 --
--- The tutorials read `time.time()` around 100 forward calls, without waiting for the GPU, with
+-- The tutorials read `time.time()` around 100 forward calls without waiting for the GPU, first with
 -- benchmark on and then off in one process. The claim holds if this clock gives the same verdict as
--- the convolution's wall time in fresh processes, which is also listed. A ratio of clocks is on /
--- off, with a t interval over processes. The clock is read while the GPU still works. So the first
--- loop's time includes the search, and the second loop's time only the launches of the chosen
--- plans. Rows without outcome are the other order, and a script that waits for the GPU.
+-- the wall time of fresh processes. The value is the clock's time with benchmark on, divided by
+-- that with benchmark off. The first loop's time includes the search. The second loop's time is
+-- only that of launches, because the GPU still works. Rows for other scripts have no outcome.
 with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         concat_ws('|', cell_id, env_hash, software_hash) as cell,

@@ -2,10 +2,11 @@
 -- terminal: verdict, cell, measure, baseline_value, candidate_value, value[value_low value_high],
 --     outcome
 --
--- All other settings are at PyTorch's defaults. The claim holds where sizes stay if benchmark helps
--- wall time, and where sizes come back or are always new if it hurts. A shape at which a step gets
--- faster has a row without outcome, with the number of iterations that pay for the search, the
--- search's cost (baseline_value) and what an iteration then saves (candidate_value), both in ms.
+-- All other settings are PyTorch's defaults. If sizes stay the same, the claim holds for a cell in
+-- which benchmark helps wall time. If sizes change, it holds for a cell in which benchmark hurts
+-- wall time. Rows without outcome are for shapes at which a step gets faster. They have the number
+-- of iterations that pay for the search, its cost (baseline_value), and the gain of an iteration
+-- (candidate_value), in ms.
 with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

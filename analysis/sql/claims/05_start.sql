@@ -2,10 +2,9 @@
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- The value is the extra time of the first calls of all shapes, in ms, in one state of CUDA's cache
--- of compiled kernels: empty as in a new container, warm as after an earlier run, or disabled. The
--- claim holds if the whole interval is above 0; one block has no interval.
--- If a regime has several shapes, a row without outcome has the cost of each further shape.
+-- The value is the extra time of the first calls of all shapes, in ms. The state of CUDA's cache of
+-- compiled kernels is empty, warm or disabled. The claim holds for a cell if the whole interval is
+-- above 0. Rows without outcome have the extra time of each further shape.
 with found as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         costs.* exclude (outcome),

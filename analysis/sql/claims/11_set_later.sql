@@ -2,11 +2,10 @@
 -- terminal: verdict, cell, condition, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- Cells in which benchmark helps if it is set before the first step. The claim holds if the whole
--- interval of the ratio with benchmark set later lies above the interval with benchmark set early.
--- `benchmark_later` sets it after the first step, `benchmark_around_forward` around the forward
--- pass alone. Rows without outcome: cells with benchmark set before the first step, and cells in
--- which it gains nothing even then.
+-- The cells are those in which benchmark helps if it is set before the first step. The claim holds
+-- if the interval of the ratio with benchmark set later lies above the interval with benchmark set
+-- early. The state `benchmark_later` sets benchmark after the first step. The state
+-- `benchmark_around_forward` sets it around the forward pass. Other rows have no outcome.
 with found as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,AL03,AM04
     select
         *,

@@ -2,17 +2,18 @@
 -- terminal: verdict, cell, condition, measure, baseline_value, candidate_value,
 --     value[value_low value_high], outcome
 --
--- All other settings are at PyTorch's defaults. The claim holds for a cell with one of the effects
--- below. Memory: the peak of reserved memory is larger by $min_effect or more. Launches: the loop
--- is CPU-bound, and wall time does not show the change in device time. Choices: processes with
--- benchmark on run different kernels. Precision, layout: the step's verdict changes with precision
--- or layout. Limit: timing all plans (benchmark_limit=0) finds faster plans than timing ten.
+-- All other settings are PyTorch's defaults. The claim holds for a cell with one of these effects:
+--     memory             the peak of reserved memory grows by $min_effect or more
+--     launches           wall time does not show the change of device time, in a CPU-bound loop
+--     choices            processes choose different kernels with benchmark on
+--     precision, layout  the verdict on the step changes with precision or layout
+--     limit              timing all plans finds faster plans than timing ten
 with benchmarked as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select * from contrast_figures('benchmark', 'false', 'true', $min_effect, $sweep_id)
     where beside = '' and state = 'plain'
 ),
 
--- each cell twice: beside cells that differ in precision alone, then in layout alone
+-- Each cell has two rows. One is compared across precisions, the other across layouts.
 others as (
     select
         * exclude (precision, layout),

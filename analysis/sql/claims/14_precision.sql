@@ -1,11 +1,10 @@
 -- In which precision do float32 convolutions really run?
 -- terminal: verdict, cell, condition, measure, value, trials, outcome
 --
--- Single convolutions, with all other settings at PyTorch's defaults. `cudnn.conv.fp32_precision`
--- allows TF32, as PyTorch does by default, or requests IEEE. A process runs in TF32 if the name of
+-- The cells are single convolutions with PyTorch's defaults. A process runs in TF32 if the name of
 -- one of its kernels contains tf32, tfloat32, s1688 or tensor16x8x8. The claim holds for a cell if
--- all its processes run as the setting says. Rows without outcome have the largest relative error
--- against float64, if known: TF32 keeps 11 of 24 bits.
+-- all its processes run in the precision that `cudnn.conv.fp32_precision` sets. Rows without
+-- outcome have the largest relative error against float64.
 with ran as ( -- noqa: disable=RF01,RF02,RF03,RF04,ST03,ST06,ST07,AL03,AM04
     select
         cell_id,

@@ -50,12 +50,15 @@ def test_a_full_name_wins_and_a_gpu_before_sweeps_named_after_it(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("2.1", r"2.1 may mean .*torch=2.11.0, torch=2.12.0.*; name one as KIND=NAME"),
-        ("torch=2.1", r"torch=2.1 may mean torch=2.11.0, torch=2.12.0; name one as KIND=NAME"),
-        ("speed=fast", "found kind 'speed', allowed are"),
-        ("A100", r"A100: found no such results; there are .*gpu=NVIDIA H200"),
-        ("gpu=2.11.0", r"found no such results; there are gpu=NVIDIA H200$"),
-        ("torch=", r"found no such results; there are torch=2.11.0, torch=2.12.0$"),
+        ("2.1", r"2.1 may mean .*torch=2.11.0, torch=2.12.0.*. Name one of them as KIND=NAME"),
+        (
+            "torch=2.1",
+            r"torch=2.1 may mean torch=2.11.0, torch=2.12.0. Name one of them as KIND=NAME",
+        ),
+        ("speed=fast", "unknown kind 'speed'. Allowed are"),
+        ("A100", r"A100: no results match. There are .*gpu=NVIDIA H200"),
+        ("gpu=2.11.0", r"no results match. There are gpu=NVIDIA H200$"),
+        ("torch=", r"no results match. There are torch=2.11.0, torch=2.12.0$"),
     ],
 )
 def test_a_text_that_means_no_side_or_several_is_refused(text: str, message: str) -> None:
@@ -68,7 +71,7 @@ def test_of_many_names_the_last_are_listed() -> None:
         names = [NamedSide(kind="sweep", name=f"s{number:03}") for number in range(count)]
         with pytest.raises(QueryError) as raised:
             find_side("gpu", names)
-        return str(raised.value).partition("there are ")[2]
+        return str(raised.value).partition("There are ")[2]
 
     assert listed(MOST_LISTED).count("sweep=") == MOST_LISTED
     assert listed(MOST_LISTED + 1).count("sweep=s") == MOST_LISTED
@@ -135,8 +138,8 @@ def test_conditions_on_one_column_hold_if_one_does_and_on_several_if_all_do() ->
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("speed=1", r"--where speed=1: found no column 'speed', allowed is COLUMN=VALUE"),
-        ("workload=net", "--where workload=net: found no such value, records have conv"),
+        ("speed=1", r"--where speed=1: there is no column 'speed'. Write COLUMN=VALUE"),
+        ("workload=net", "--where workload=net: no record has this value. Found conv"),
     ],
 )
 def test_conditions_on_what_is_not_there_are_refused(where: str, message: str) -> None:
@@ -220,7 +223,7 @@ def test_a_comparison_names_the_cell_that_became_slower_by_most(
 
 def test_a_side_is_not_compared_with_itself_nor_with_one_that_shares_its_trials() -> None:
     answers: Any = Answers([], in_both=2)
-    with pytest.raises(QueryError, match="2.11.0 and torch=2.11.0 both mean torch=2.11.0"):
+    with pytest.raises(QueryError, match="2.11.0 and torch=2.11.0 are the same side, torch=2.11.0"):
         compare(answers, "2.11.0", "torch=2.11.0", 0.03)
-    with pytest.raises(QueryError, match="2 trials belong both to torch=2.11.0 and to gpu=NVIDIA"):
+    with pytest.raises(QueryError, match="2 trials belong to both torch=2.11.0 and gpu=NVIDIA"):
         compare(answers, "2.11.0", "H200", 0.03)

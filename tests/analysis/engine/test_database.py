@@ -44,14 +44,14 @@ def test_a_select_reaches_no_file_and_changes_none(
 @pytest.mark.parametrize(
     ("sql", "found"),
     [
-        ("select 1; copy (select 1) to 'x'", "SELECT, COPY;"),
-        ("pivot records on benchmark using count(*)", "a PIVOT without listed columns: name"),
+        ("select 1; copy (select 1) to 'x'", "found SELECT, COPY;"),
+        ("pivot records on benchmark using count(*)", "a PIVOT has to list its columns"),
     ],
 )
 def test_a_refusal_says_which_statements_were_found(
     attacked: Database, sql: str, found: str
 ) -> None:
-    with pytest.raises(QueryError, match=f"found {found}"):
+    with pytest.raises(QueryError, match=found):
         attacked.query(sql)
 
 

@@ -64,11 +64,11 @@ def test_a_question_may_take_half_of_the_memory_and_no_more_than_queries_need(
     [
         (
             "Catalog Error: Table with name break_even does not exist!",
-            "break_even is a macro: write `from break_even()`",
+            "break_even is a macro, not a table; write `from break_even()`",
         ),
         (
             "Table Function with name race does not exist",
-            "race is a macro: write `from race()`",
+            "race is a macro, not a table; write `from race()`",
         ),
         (
             "Table with name nothing does not exist",
@@ -82,7 +82,7 @@ def test_a_question_may_take_half_of_the_memory_and_no_more_than_queries_need(
             'Referenced column "blok" not found!\nCandidate bindings: "block", "slot"\n\nLINE 1',
             "the query failed: no column blok (did you mean block?); similar names: block, slot",
         ),
-        ("file system operations are disabled", "the query failed: a question may read `records`"),
+        ("file system operations are disabled", "the query failed: a query cannot read files; "),
     ],
 )
 def test_a_failure_hints_at_a_known_mistake(failure: str, message: str) -> None:

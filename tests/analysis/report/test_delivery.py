@@ -40,7 +40,7 @@ def made() -> Payload:
         nothing=None,
         cost="What it cost: nothing.",
         contrasts=[contrast],
-        left_out=["A damaged file: x."],
+        left_out=["The file x is damaged."],
         warnings=["1 trial: throttled."],
         trials_query="sweep query trials",
         failures_query="sweep query failures",
@@ -126,7 +126,7 @@ def test_markdown_has_its_sections_in_order(made: Payload) -> None:
     order = ["1 of 1 cell decided.", "First.", "Third.", "| cell", "- Fourth.", "- 1 block split."]
     order += [
         "## What was left out",
-        "- A damaged file: x.",
+        "- The file x is damaged.",
         "## Warnings",
         "- 1 trial: throttled.",
     ]

@@ -102,10 +102,10 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Payload:
 def test_a_cut_sweep_says_what_it_knows_and_what_is_missing(cut: Payload) -> None:
     (contrast,) = cut.contrasts
     assert contrast.headline == (
-        "benchmark: false → true: 5 of 11 cells decided (helps in 3, hurts in 1, makes no difference of 3% in 1), "
-        "2 with one block, 1 not measured (throttled), 3 without a block."
+        "benchmark: false → true: 5 of 11 cells decided (helps in 3, hurts in 1, "
+        "makes no difference of 3% or more in 1), 2 with one block, 1 not measured (throttled), 3 without a block."
     )
-    assert any("recorded (3 cells without any block): launch" in each for each in cut.left_out)
+    assert any("recorded (3 cells without any block); launch" in each for each in cut.left_out)
     largest, loss = contrast.sentences
     assert largest.startswith("Largest gain: ") and "10.0 → 1.29 ms" in largest
     assert loss.startswith("Largest loss: ")
@@ -177,7 +177,7 @@ def test_trials_beyond_the_cap_are_left_to_a_query(
     monkeypatch.setattr("cudnn_sweep.analysis.report.content.MOST_TRIALS", 10)
     found = _payload(kept)
     assert len(found.tables["trials"].rows) == 8  # of the cell with the largest effect
-    assert "16 trials of less affected cells are not in this file." in found.left_out
+    assert "16 trials of cells with small effects are not in this file." in found.left_out
     assert found.trials_query.startswith(
         "sweep query \"select * from records where cell_id = 'CELL'\" --results "
     )
@@ -195,7 +195,7 @@ def test_equal_rows_keep_one_order_and_commits_with_one_mark_are_named(store: St
     found = _payload(store)
     assert _column(found, "verdicts", "cell") == [0, 1, 2]
     assert _column(found, "trials", "sweep_id") == ["early", "late"] * 6
-    assert found.cost.endswith(" Commits ddddddd and eeeeeee of cudnn-sweep are judged as one.")
+    assert found.cost.endswith(" Results of commits ddddddd and eeeeeee are judged together.")
 
 
 def test_times_on_a_line_are_given_by_their_ends() -> None:

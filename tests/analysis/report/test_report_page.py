@@ -75,7 +75,7 @@ def test_every_chart_is_drawn_and_described(page: Browser) -> None:
         )
         assert isinstance(marks, int) and marks > 0, name
         label = page.evaluate(f"document.querySelector('#chart-{name}').ariaLabel")
-        assert "The rows behind it follow as a table" in str(label)
+        assert "A table of the rows follows" in str(label)
 
 
 def test_the_first_screen_has_the_answer_and_what_to_set(page: Browser) -> None:

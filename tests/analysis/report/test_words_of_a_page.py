@@ -142,14 +142,17 @@ def content(**changes: Any) -> Any:
         ),
         (
             {"sweeps": pa.table({"planned": [6, 4], "recorded": [4, 4], "not_begun": [1, 0]})},
-            ["2 trials planned and not recorded (1 cell without any block): "],
+            ["2 trials planned but not recorded (1 cell without any block); "],
         ),
         (
             {"sweeps": pa.table({"planned": [4], "recorded": [6], "not_begun": [0]})},
             [],
         ),
-        ({"torn_files": ["a.parquet"]}, ["A damaged file: a.parquet."]),
-        ({"trials": pa.table({"trial": [1]})}, ["3 trials of less affected cells are not in this"]),
+        ({"torn_files": ["a.parquet"]}, ["The file a.parquet is damaged."]),
+        (
+            {"trials": pa.table({"trial": [1]})},
+            ["3 trials of cells with small effects are not in this"],
+        ),
     ],
 )
 def test_what_is_left_out_is_said_with_its_reason(

@@ -129,5 +129,5 @@ def test_what_carries_over_between_gpus_is_counted_and_what_does_not_is_told(ask
     (turned,) = (row for row in rows if row["a"] is not None)
     assert (turned["cell_id"], turned["why"]) == ("turns-A", "kernels")
     assert (turned["a"], turned["b"]) == ("helps (0.800)", "equivalent (1.000)")
-    with pytest.raises(QueryError, match="between host is none of gpu"):
+    with pytest.raises(QueryError, match="between: found host, allowed: gpu"):
         ask("transfers", [], between="host")

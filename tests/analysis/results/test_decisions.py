@@ -307,7 +307,9 @@ def test_what_was_not_seen_asks_for_more_blocks(ask_about: AskAbout, store: Stor
     assert alike.wall_verdict == "inconclusive"
     assert alike.blocks_needed is not None and alike.blocks_needed < 20
     assert alike.by_choice is not None
-    assert alike.by_choice.startswith("one choice in 5 processes; up to 52% may choose another")
+    assert alike.by_choice.startswith(
+        "all 5 processes chose the same kernels; up to 52% may choose others"
+    )
 
 
 def test_a_mean_at_the_minimum_effect_does_not_tell_how_many_would_decide(

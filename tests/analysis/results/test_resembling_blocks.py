@@ -50,4 +50,4 @@ def test_a_report_counts_the_sweeps(store: Store) -> None:
             store.write(*(in_cell(each, f"cell-{n}") for each in pair for n in range(4)))
     with open_database(store) as database:
         told = payload(gather(database, ["results"], [], 0.03))
-    assert told.warnings == ["1 sweep: blocks resemble the ones before them."]
+    assert told.warnings == ["1 sweep: blocks resemble the blocks before them."]

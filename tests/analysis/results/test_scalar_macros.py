@@ -120,13 +120,13 @@ def test_intervals_read_in_percent_and_by_choice(connection: Connection) -> None
             "in_choices(2, 6, 5, 0.0, [0.03], 0.03)": "usually 1.00; in 1 of 6 processes 1.03",
             "in_choices(2, 6, 5, 0.0, [-0.02], 0.03)": None,
             "in_unseen(4, 0.25, 0.0, 0.01)": (
-                "one choice in 4 processes; up to 25% may choose another, 4% slower"
+                "all 4 processes chose the same kernels; up to 25% may choose others, 4% slower"
             ),
             "in_unseen(4, 0.25, 0.05, 0.01)": (
-                "one choice in 4 processes; up to 25% may choose another, 22% faster"
+                "all 4 processes chose the same kernels; up to 25% may choose others, 22% faster"
             ),
             "in_unseen(4, 0.25, 0.01, 0.01)": (
-                "one choice in 4 processes; up to 25% may choose another, 4% slower"
+                "all 4 processes chose the same kernels; up to 25% may choose others, 4% slower"
             ),
             "in_unseen(4, 0.25, 0.009, 0.0)": None,
         },
@@ -168,7 +168,7 @@ def test_verdicts_read_with_what_a_reader_has_to_know(connection: Connection) ->
             words("undecided", cell(blocks=2)): "not decided yet (2 blocks)",
             words("not_measured", cell(candidate_failed=1)): "not measured: failed",
             words("not_measured", cell(baseline_failed=1)): "not measured: failed",
-            words("not_measured", cell()): "not measured: no whole block",
+            words("not_measured", cell()): "not measured: no complete block",
             words("not_measured", cell(doubtful_blocks=1)): "not measured: shared GPU",
             words("not_measured", cell(doubtful_blocks=1, candidate_failed=1)): (
                 "not measured: shared GPU"
@@ -306,8 +306,8 @@ def test_advice_has_its_reason(connection: Connection) -> None:
             ): "steps take 2.01 times as long",
             why(job(advice="off", step_log=0.69, extra_start_ms=1.0)): "steps take 99.4% more",
             why(job(no_effect_reason="no_cuda")): "there is no GPU",
-            why(job(no_effect_reason="not_cudnn")): "nothing in it runs in cuDNN",
-            why(job(no_effect_reason="other")): "what runs does not read this setting",
+            why(job(no_effect_reason="not_cudnn")): "the job runs nothing in cuDNN",
+            why(job(no_effect_reason="other")): "no operation of the job reads this setting",
             why(job(both_over_limit=True)): "both need more memory than the limit",
             why(job(over_limit=True)): "on needs 3.00 GiB at its first steps, off 1.00 GiB",
             why(job(advice="does not fit")): "on runs out of memory in 2 of 4 blocks",
@@ -318,7 +318,7 @@ def test_advice_has_its_reason(connection: Connection) -> None:
             why(job(blocks=1)): "steps take 10.0% less",
             why(job(start_blocks=0)): "no process started in this state: warm",
             why(job(start_blocks=1)): "steps take 10.0% less",
-            why(job(own_low=None)): "too few starts to know their scatter",
+            why(job(own_low=None)): "too few starts to estimate their scatter",
             why(job(**near)): "the difference is below 3%",
             why(job(**near, gpu_memory_bytes=40 * 2**30)): (
                 "no difference in time, on takes 2.0 GiB more memory"
@@ -332,7 +332,9 @@ def test_advice_has_its_reason(connection: Connection) -> None:
             ),
             why(job(advice="undecided")): "about 1 more block would decide",
             why(job(advice="undecided", lacking=2)): "about 2 more blocks would decide",
-            why(job(advice="undecided", lacking=None)): "too few blocks, or a change too near 3%",
+            why(
+                job(advice="undecided", lacking=None)
+            ): "too few blocks, or a difference too close to 3%",
         },
     )
 

@@ -35,8 +35,8 @@ def many(verdict: str, count: int, blocks: int = 3, words: str = "") -> list[tup
             [*many("hurts", 1), *many("equivalent", 1), *many("fails", 1), *many("no_effect", 1)],
             4,
             (
-                "4 of 4 cells decided (fails in 1, hurts in 1, makes no difference of 3% in 1, "
-                "cannot have an effect in 1)."
+                "4 of 4 cells decided (fails in 1, hurts in 1, "
+                "makes no difference of 3% or more in 1, cannot have an effect in 1)."
             ),
         ),
         (many("so_far_faster", 1), 0, "0 of 1 cell decided, 1 looks faster so far, none slower."),

@@ -30,7 +30,7 @@ def test_blocks_are_left_out_for_three_reasons() -> None:
     assert blocks_left_out([verdict(), verdict()]) == []
     found = blocks_left_out([verdict(split_blocks=1), verdict(doubtful_blocks=2)])
     assert found == [
-        "1 block split over GPUs or launches, and left out.",
+        "1 block left out because the two trials ran on two GPUs or in two launches.",
         "2 blocks left out because the GPU was throttled or shared.",
     ]
     (line,) = blocks_left_out([verdict(unpaired_blocks=1), verdict(unpaired_blocks=2)])

@@ -166,7 +166,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
         {
             "wall_verdict": "hurts",
             "device_verdict": None,
-            "notes": "device times by graph and profiler are not compared",
+            "notes": "device times from graph and profiler are not compared",
         },
     ),
     "device times from replays of the step's own graph": (
@@ -326,7 +326,7 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
         for why, columns, at in (
             ("throttled", THROTTLED, {}),
             ("shared GPU", {"warnings": ["shared_gpu"]}, {}),
-            ("no whole block", {}, {(0, 1): {"slot": "GPU-1"}}),
+            ("no complete block", {}, {(0, 1): {"slot": "GPU-1"}}),
             ("failed", FAILED, {}),
         )
     },

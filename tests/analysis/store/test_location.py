@@ -33,7 +33,7 @@ WITH_KEYS = (
 @pytest.mark.parametrize("url", WITH_KEYS)
 def test_url_that_holds_a_key_is_refused_and_the_key_not_shown(url: str) -> None:
     with pytest.raises(
-        StoreError, match="key, which reports and logs would show; give keys by "
+        StoreError, match="key, and reports and logs would show it. Pass keys through "
     ) as refused:
         open_folder(url)
     assert KEY not in str(refused.value)

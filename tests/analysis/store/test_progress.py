@@ -69,9 +69,9 @@ def test_results_are_read_from_a_folder_that_has_them(tmp_path: Path) -> None:
     deep = tmp_path / "runs/first/sweep=one"
     deep.mkdir(parents=True)
     for wrong, message in {
-        file: "is a file; results are a folder",
+        file: "is a file, but results are a folder",
         tmp_path / "none": "there is no folder",
-        tmp_path: rf"holds no results, but folders below it do: --results {deep.parent}$",
+        tmp_path: rf"contains no results, but folders below it do: --results {deep.parent}$",
     }.items():
         with pytest.raises(StoreError, match=message):
             open_stored([str(wrong)])

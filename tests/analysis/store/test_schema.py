@@ -68,7 +68,7 @@ def test_rows_of_a_newer_schema_are_refused(store: Store, layout: str) -> None:
         store.write(newer)
     else:
         store.write_part(newer.sweep_id, to_table([newer]))
-    wanted = f"has rows of schema {SCHEMA_VERSION + 1}; .* reads up to schema {SCHEMA_VERSION}: update it"
+    wanted = f"has rows of schema {SCHEMA_VERSION + 1}, but .* only up to schema {SCHEMA_VERSION}; update"
     for read in (store.sweeps, store.torn_files, lambda: prelude_sql(store)):
         with pytest.raises(StoreError, match=wanted):
             read()

@@ -34,14 +34,14 @@ def test_an_empty_store_has_no_sweeps(store: Store) -> None:
 def test_a_sweeps_own_folder_is_no_store(location: str) -> None:
     """A launch would make results inside results."""
     above = "good" if location.startswith("good") else "s3://b"
-    told = f"is the folder of one sweep: use {above} with --sweep-id june"
+    told = f"is the folder of one sweep; use {above} with --sweep-id june"
     with pytest.raises(StoreError, match=told):
         open_store(location)
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").touch()
-    with pytest.raises(StoreError, match=r"c.yaml is a file; results are a folder or a URL"):
+    with pytest.raises(StoreError, match=r"c.yaml is a file, but results are a folder or a URL"):
         open_stored([str(tmp_path / "c.yaml")])
 
 
@@ -268,7 +268,7 @@ def test_checking_a_location_leaves_nothing_behind(store: Store, tmp_path: Path)
         ("nowhere://bucket", "cannot be opened"),
         (
             "s3://bucket?no_such_option=1",
-            "no_such_option could hold an access key.* the URL may have: region, scheme",
+            "no_such_option could contain an access key.* the URL may have: region, scheme",
         ),
     ],
 )
@@ -279,7 +279,7 @@ def test_an_unknown_url_is_refused_by_name(location: str, why: str) -> None:
 
 @pytest.mark.parametrize("sweep_id", ["../outside", "", ".hidden", "a/b"])
 def test_an_id_that_would_leave_the_folder_is_refused(store: Store, sweep_id: str) -> None:
-    with pytest.raises(StoreError, match="cannot name a file"):
+    with pytest.raises(StoreError, match="cannot be part of a file name"):
         store.write(make_record(sweep_id=sweep_id))
 
 

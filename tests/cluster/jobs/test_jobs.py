@@ -109,7 +109,7 @@ def test_an_answer_in_drips_is_waited_for_no_longer_than_stated(
     monkeypatch.setattr("cudnn_sweep.cluster.jobs.jobs.WHOLE_S", 1.0)
     with dashboard(b"[]", drip) as address:
         began = monotonic()
-        with pytest.raises(ClusterError, match=f"{address} .*no whole answer within 1 s"):
+        with pytest.raises(ClusterError, match=f"{address} .*no complete answer within 1 s"):
             jobs = Jobs(address, None)
             jobs.sent("us")
             jobs.state("one")
@@ -131,6 +131,6 @@ def test_a_server_that_is_no_dashboard_is_named() -> None:
             Jobs(address, None)
         server.shutdown()
     assert str(caught.value) == (
-        f"http://{address} is no Ray dashboard (port, proxy?): it answers 404 Not Found; "
+        f"http://{address} is not a Ray dashboard: it answers 404 Not Found; "
         "`address` must be the dashboard's address, usually with port 8265"
     )

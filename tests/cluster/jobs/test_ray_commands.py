@@ -61,7 +61,7 @@ def test_a_command_that_fails_shows_how_its_log_ends(
         with pytest.raises(ClusterError) as failed:
             _ray("up", log=log)
         head, *end = str(failed.value).splitlines()
-        assert head == f"`ray up` failed, exit code 3; {log} ends:"
+        assert head == f"`ray up` failed with exit code 3. {log} ends with:"
         assert end == [str(line) for line in range(LINES_SHOWN, 2 * LINES_SHOWN)]
 
 

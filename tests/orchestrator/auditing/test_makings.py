@@ -110,15 +110,17 @@ def test_what_a_class_and_plain_values_do_not_make_is_put_into_a_function(
     making = Making(at=at, arguments={}, others=["config (Config)"])
     torchs = replace(containers[0], made=making)
     function = (
-        "put the code at nets/build.py:7 (build) into a function that returns the model, and name "
+        "Put the code at nets/build.py:7 (build) into a function that returns the model, and name "
         "it: `workload: nets/build.py:NAME`"
     )
-    assert why_no_suite(torchs) == (f"No suite can name Sequential (a class of torch): {function}")
+    assert why_no_suite(torchs) == (
+        f"A suite cannot refer to Sequential because it is a class of torch. {function}"
+    )
     net = inputs_of({(8, 3, 4, 4): (5, 0)})
     lacking = what_to_add(replace(net, model=replace(net.model, made=making)))
-    assert lacking == [f"Net is made from config (Config); suites cannot contain these: {function}"]
+    assert lacking == [f"Net is made from config (Config), which suites cannot contain. {function}"]
     copied = replace(torchs, made=None, name="make.<locals>.Net", module="nets")
     assert why_no_suite(copied) == (
-        "No suite can name make.<locals>.Net (not a top-level class of a file): put the code that makes it "
+        "A suite cannot refer to make.<locals>.Net because it is not a top-level class of a file. Put the code that makes it "
         "into a function that returns the model, and name it: `workload: FILE.py:NAME`"
     )

@@ -36,6 +36,7 @@ def test_command_audits_each_rank(
     )
     audited = Audited(request=request, ended="itself", exit_code=0, findings=None, others=2)
     assert audited.unseen == (
-        "Not seen: processes with torch that the script started (2), and the flags that they set. Audit what each "
-        f"of them runs: `torchrun --nproc-per-node 2 --no-python sweep audit {of_rank}`."
+        "The script started processes with torch (2). The audit did not see them or the flags that "
+        "they set. Audit what each of them runs: "
+        f"`torchrun --nproc-per-node 2 --no-python sweep audit {of_rank}`."
     )

@@ -121,7 +121,7 @@ def test_cells_of_a_suite_file_are_laid_out_as_people_write_them() -> None:
 
 def test_what_no_suite_can_hold_is_left_out_and_named() -> None:
     text = suite_text(trace_of(EXACT, CONVOLUTION), "sweep trace net")
-    assert "# left out: conv1_3x3_32, as a suite has no precision for float64" in text
+    assert "# left out: conv1_3x3_32, because a suite has no precision for float64" in text
     assert "problem: [conv2_3x3_32]" in text
     with pytest.raises(SpecError, match="all convolutions are in float64; allowed in a suite"):
         suite_text(trace_of(EXACT), "sweep trace net")
@@ -158,8 +158,8 @@ def test_head_of_a_suite_says_what_was_seen_and_what_writes_it() -> None:
         "# TFLOP in a forward pass. Seen by torch 2.11.0 on GPU, and written by",
         "#     sweep trace net\\",
         "#       --more",
-        "# left out: conv3_3x3_32, as a suite has no precision for float64",
-        "# To compare the model as is, compiled and as a CUDA graph, replace all keys below by:",
+        "# left out: conv3_3x3_32, because a suite has no precision for float64",
+        "# To compare the model as is, compiled and as a CUDA graph, use only these two keys:",
         "#     configs: [{}, {execution: compile}, {execution: cuda_graph}]",
     ]
 

@@ -80,9 +80,9 @@ def test_a_model_is_named_by_its_file_here_or_else_its_module(
 
 def test_why_no_suite_can_name_a_model_is_the_class_or_its_place() -> None:
     of_torch = replace(NET, name="Conv2d", module="torch.nn.modules.conv")
-    assert "(a class of torch)" in why_no_suite(of_torch)
+    assert "because it is a class of torch. " in why_no_suite(of_torch)
     inside = replace(NET, name="Outer.Net", module="torchvision.models")
-    assert "(not a top-level class of a file)" in why_no_suite(inside)
+    assert "because it is not a top-level class of a file. " in why_no_suite(inside)
 
 
 def convolution(calls: int, dtype: str, *, tf32: bool = False, autocast: bool = False) -> Any:
@@ -228,11 +228,13 @@ def test_a_placeholder_and_what_is_lacking_are_in_the_first_lines(net: Inputs, h
     made = Making(at=at, arguments={"width": 4}, others=[])
     assert len(head(made=made)) == 1
     labels = argument("y", "int64", (("batch",),))
-    assert "# Set the key `below`" in head(made=made, arguments=(labels,))[1]
+    assert "# Replace the value of `below`" in head(made=made, arguments=(labels,))[1]
     copied, made_from = head(), head(made=replace(made, others=["norm (type)"]))
-    assert copied[1].startswith("# Net is a copy: put the code that makes it into a function")
+    assert copied[1].startswith(
+        "# Net is a copy of another model. Put the code that makes it into a function"
+    )
     assert made_from[1].startswith(
-        "# Net is made from norm (type); suites cannot contain these: put"
+        "# Net is made from norm (type), which suites cannot contain. Put"
     )
     assert len(copied) == len(made_from) == 2
 
@@ -253,7 +255,7 @@ def test_a_script_that_trains_when_it_is_imported_needs_a_guard(
     making = Making(at=at, arguments={}, others=[])
     model = replace(net.model, module=module, file=str(here / "train.py"), made=making)
     lacking = what_to_add(replace(net, model=model))
-    assert [line.split(":")[0] for line in lacking] == [
+    assert [line.partition(". ")[0] for line in lacking] == [
         "train.py trains when it is imported"
     ] * trains
 

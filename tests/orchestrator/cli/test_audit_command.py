@@ -134,9 +134,9 @@ def test_no_launch_is_offered_that_is_known_to_fail(here: Path) -> None:
     said = " ".join(audit("train.py").stderr.split())
     assert "Next:" not in said
     for lacking in (
-        "Graphs is made from classes (range); suites cannot contain these: put the code at train.py:",
+        "Graphs is made from classes (range), which suites cannot contain. Put the code at train.py:",
         "Graphs takes arguments that a suite cannot describe: graphs (list). If these arguments",
-        "train.py trains when it is imported: put that under `if __name__",
+        "train.py trains when it is imported. Put the training under `if __name__",
     ):
         assert f"Before a launch of shapes.yaml: {lacking}" in said
 
@@ -175,7 +175,7 @@ def test_tokens_are_an_input_and_a_list_of_images_is_named(here: Path) -> None:
         "Detector takes arguments that a suite cannot describe: images (list). If these arguments"
         in told
     )
-    assert "`inputs: FILE.py:NAME` in the cell's `model`" in told
+    assert "Name it in the cell's `model`: `inputs: FILE.py:NAME`" in told
     assert not (here / "none.csv").exists()
 
 
@@ -191,8 +191,6 @@ def test_a_notebook_is_told_how_it_becomes_a_script(here: Path) -> None:
 def test_first_line_says_which_processes_were_not_seen(here: Path, script: str) -> None:
     (here / "train.py").write_text(SCRIPTS[script])
     _, headline, *others = audit("train.py").stderr.lstrip().splitlines()
-    assert headline.startswith(
-        "Not seen: processes with torch that the script started (2), and the"
-    )
+    assert headline.startswith("The script started processes with torch (2).")
     assert "`torchrun --nproc-per-node 2 --no-python sweep audit RANK.py`" in headline
     assert not any("No line" in each for each in others)

@@ -30,8 +30,13 @@ def found(*verdicts: str, device: str | None = None, rows: int | None = None, **
 @pytest.mark.parametrize(
     ("of", "fail_on", "headline", "state"),
     [
-        (found(), None, "No cell and config was measured on both sides.", "fine"),
-        (found(), "hurts", "No cell and config was measured on both sides.", "cannot tell"),
+        (found(), None, "No cell was measured with the same config on both sides.", "fine"),
+        (
+            found(),
+            "hurts",
+            "No cell was measured with the same config on both sides.",
+            "cannot tell",
+        ),
         (found("hurts"), None, "1 cell and config: hurts 1.", "fine"),
         (found("hurts"), "hurts", "1 cell and config: hurts 1.", "worse"),
         (found("helps"), "hurts", "1 cell and config: helps 1.", "fine"),

@@ -231,7 +231,9 @@ def test_a_command_ends_with_the_code_of_what_happened(code: int, line: str) -> 
 
 def test_a_sweep_that_is_not_there_is_refused_with_those_that_are(here: Path) -> None:
     done = invoke(["report", "--results", "one", "--sweep-id", "nope"])
-    assert "no sweep nope is stored in " in done.stderr and "newest: night-1" in done.stderr
+    assert (
+        "no sweep nope is stored in " in done.stderr and "newest sweeps are night-1" in done.stderr
+    )
     assert not (here / "report.html").exists()
 
 

@@ -22,7 +22,7 @@ def test_a_sweep_that_is_not_stored_is_refused_with_the_newest_five(nights: Stor
         check_sweep(nights, sweep_id)
     newest = "night-7, night-6, night-5, night-4, night-3"
     with pytest.raises(
-        QueryError, match=rf"no sweep day-\* is stored in .*; the newest: {newest}$"
+        QueryError, match=rf"no sweep day-\* is stored in .*; the newest sweeps are {newest}$"
     ):
         check_sweep(nights, "day-*")
 

@@ -212,7 +212,7 @@ def test_a_comparison_without_an_answer_leaves_why_in_its_file(
     assert invoke([*sides, "9.9.9"]).exit_code == 2
     found = json.loads(file.read_text())
     assert found["exit_code"] == 2
-    assert found["headline"].startswith("No answer: 9.9.9: found no such results")
+    assert found["headline"].startswith("No answer: 9.9.9: no results match")
     same = ["--where", "problem=nowhere"]
     assert invoke([*sides, "2.12.0", *same]).exit_code == json.loads(file.read_text())["exit_code"]
 

@@ -45,7 +45,7 @@ def test_names_of_users_are_no_markup_there() -> None:
         (["--page", "claims"], "--watch: found --page claims, allowed: the HTML report"),
         (["--format", "markdown"], "--watch: found --format markdown, allowed: the HTML report"),
         (["--json"], "--watch: found --format json, allowed: the HTML report"),
-        ([], "none: name the results with --results"),
+        ([], "none; choose another with --results"),
     ],
 )
 def test_only_the_html_report_is_written_anew_each_minute(words: list[str], mistake: str) -> None:

@@ -126,7 +126,7 @@ def test_the_cores_of_a_gpu_are_named(with_gpu: Survey) -> None:
     found = {check.name: check.found for check in check_gpus(with_gpu, "fake_calm")}
     assert (
         found["GPU 0 cores"]
-        == "CPUs 1-3,65-67 run only this GPU's trials; the GPU is at NUMA node 0"
+        == "CPUs 1-3,65-67 run only this GPU's trials; the GPU's NUMA node is 0"
     )
 
 

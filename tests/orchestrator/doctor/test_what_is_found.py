@@ -138,7 +138,7 @@ def test_clocks_are_shown_with_what_is_known(of: dict[str, Any], text: str) -> N
 @pytest.mark.parametrize(
     ("why", "text", "advice"),
     [
-        (None, "torch finds no GPU", "see that nvidia-smi lists one"),
+        (None, "torch finds no GPU", "check that nvidia-smi lists one"),
         ("no driver: install one", "no driver", "install one"),
     ],
 )
@@ -200,8 +200,8 @@ def test_a_disk_with_little_room_is_warned_of(
         (2, None, 1.01, "equivalent", "warning", "in a single pair, too few to judge"),
         (2, 0.99, None, "equivalent", "warning", "in a single pair, too few to judge"),
         (5, 0.9, 1.1, "inconclusive", "warning", "cannot be detected here"),
-        (5, 1.1, 1.3, "hurts", "problem", "more than chance, although nothing differs"),
-        (5, 1.1, 1.3, None, "problem", "more than chance, although nothing differs"),
+        (5, 1.1, 1.3, "hurts", "problem", "more than chance explains, although nothing differs"),
+        (5, 1.1, 1.3, None, "problem", "more than chance explains, although nothing differs"),
     ],
 )
 def test_identical_configs_must_not_differ(

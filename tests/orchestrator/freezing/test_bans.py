@@ -190,7 +190,7 @@ def test_a_cell_that_fails_is_left_out_unless_no_other_takes_an_engine(
     else:
         assert banning._bans_by_cell(looked, Console(file=said, width=200), opened) == found
         engines = ", ".join(sorted(rule for rules in found.values() for rule in rules)) or "none"
-        assert f"Engines that the cells take: {engines}." in said.getvalue()
+        assert f"Engines that the cells use: {engines}." in said.getvalue()
     assert said.getvalue().count("left out: it raises") == warned
 
 

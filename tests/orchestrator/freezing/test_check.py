@@ -97,7 +97,7 @@ def test_other_plans_or_a_slower_step_do_not_hold(
 
 def test_what_differs_from_then_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = checked(monkeypatch, MOVED, driver="590")
-    assert answer.values["other_plans"] == ["operation 2: ConvFwd_eng3 then, ConvFwd_eng4 now"]
+    assert answer.values["other_plans"] == ["operation 2: ConvFwd_eng3 saved, ConvFwd_eng4 used"]
     assert answer.values["changed"] == ["driver: made with 580, here 590"]
     assert (answer.values["operations"], answer.values["same_plans"]) == (2, 1)
     assert [text for name, text in answer.sections[0].rows if name == "Changed"] == [
@@ -126,7 +126,7 @@ def test_a_file_of_rules_alone_cannot_be_checked(frozen: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("advice", "blocks_needed", "more"),
     [
-        (UNDECIDED, 4, " About 4 more blocks would decide. It needs about 2 more minutes"),
+        (UNDECIDED, 4, " About 4 more blocks would decide. This takes about 2 more minutes"),
         (UNDECIDED, None, ""),
         ("off", 4, ""),
         ("off", None, ""),

@@ -201,7 +201,7 @@ def test_search_passes_over_what_it_cannot_tell(
     if states[-1] == "s":
         assert [least for _, least in seen[1:]] == pytest.approx([0.2] * len(seen[1:]))
     if states == "?ss":
-        told = "c (torch 2.11.0, cuDNN 9.19.0) or an undecided environment before it (b) is the first environment"
+        told = "c (torch 2.11.0, cuDNN 9.19.0) or an undecided environment (b) is the first environment"
         assert found.headline.startswith(told)
 
 

@@ -194,7 +194,7 @@ def test_file_that_cannot_be_written_is_named_before_anything_is_measured(here: 
     (here / "a.xml").mkdir()
     with pytest.raises(OutputError, match="cannot write a.xml: Is a directory"):
         _gate(made_up(), write=["a.xml"])
-    with pytest.raises(SpecError, match="--write a.pdf: allowed are names that end in .*, .md, "):
+    with pytest.raises(SpecError, match="--write a.pdf: the name must end in one of .*, .md, "):
         _gate(made_up(), write=["a.pdf"])
     assert not open_store("results").sweep_ids()
 

@@ -91,7 +91,7 @@ KERNEL: Any = SimpleNamespace(kernel="winograd", baseline=2, candidate=0)
             gate(row=row(blocks=1, device_ratio=1.2, device_ratio_low=1.1, device_ratio_high=1.3)),
             [
                 ("A step", "10.0 ms at base, 11.0 ms at head, in 1 block on H200"),
-                ("GPU time", "1.200 of base's (1.100 to 1.300)"),
+                ("GPU time", "1.200 of the time at base (1.100 to 1.300)"),
             ],
         ),
         (
@@ -113,7 +113,7 @@ KERNEL: Any = SimpleNamespace(kernel="winograd", baseline=2, candidate=0)
             [
                 (
                     "This gate",
-                    "would report 1% of changes without effect as slower, and would find a slowdown of 2% in four of five cases",
+                    "would report 1% of changes without effect as slower, and would find four of five slowdowns of 2%",
                 )
             ],
         ),
@@ -122,7 +122,7 @@ KERNEL: Any = SimpleNamespace(kernel="winograd", baseline=2, candidate=0)
             [
                 (
                     "This gate",
-                    "would report under 0.1% of changes without effect as slower, and would find a slowdown of over 100% in four of five cases",
+                    "would report under 0.1% of changes without effect as slower, and would find four of five slowdowns of over 100%",
                 )
             ],
         ),
@@ -165,7 +165,7 @@ def bisection(states: dict[int, Gate], good: int, first: int | None) -> Bisectio
         ),
         (
             bisection({3: gate(), 2: gate(UNDECIDED)}, 1, 3),
-            "d (torch 2.9, cuDNN 9.19.0) or an undecided environment before it (c) is the first environment that is slower",
+            "d (torch 2.9, cuDNN 9.19.0) or an undecided environment (c) is the first environment that is slower",
         ),
         (
             bisection({3: gate(), 1: gate("broken", row=None)}, 0, 1),

@@ -327,7 +327,7 @@ def test_submodules_and_pointers_of_lfs_are_named(
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     commit(repository, {".gitattributes": "*.bin filter=lfs\n", "a b.bin": pointer, "ok.bin": "x"})
-    expected = ["Submodules are not checked out: sub (at head)", "Pointers of Git LFS: a b.bin"]
+    expected = ["Submodules are not checked out: sub (at head)", "Missing Git LFS files: a b.bin"]
     assert taken(scratch).notes == [expected[0], f"{expected[1]} (at head)"]
     assert taken(scratch).changed() == []
 
@@ -487,7 +487,9 @@ def test_both_a_commit_and_a_path_is_refused_with_how_to_write_each(
     hash_ = git(repository, "rev-parse", "old")
     git(repository, "update-ref", "refs/remotes/origin/main", "old")
     (repository / "origin/main").mkdir(parents=True)
-    message = f"both a commit and a path; type ./origin/main for the path, {hash_} for the commit"
+    message = (
+        f"both a commit and a path; type ./origin/main for the path, or {hash_} for the commit"
+    )
     assert message in refused(scratch, "origin/main", "HEAD")
     sides = taken(scratch, "./origin/main", hash_)
     assert sides.base.label == "base:./origin/main"
@@ -502,8 +504,8 @@ def test_executable_file_with_the_name_of_a_branch_is_not_run(
     sides = taken(scratch, "old", "HEAD", exact=True)
     assert sides.base.code.python is None
     assert sides.base.label.startswith("base:old:")
-    assert "the path of a Python ends in bin/python" in refused(scratch, "deploy", "HEAD")
-    assert "the path of a Python ends in bin/python" in refused(scratch, "./old", "HEAD")
+    assert "the path of a Python must end in bin/python" in refused(scratch, "deploy", "HEAD")
+    assert "the path of a Python must end in bin/python" in refused(scratch, "./old", "HEAD")
     assert not (tmp_path / "ran").exists()
 
 
@@ -533,7 +535,7 @@ def test_base_of_two_commits_is_their_merge_base(repository: Path, scratch: Path
 
 
 def test_head_older_than_base_is_refused(repository: Path, scratch: Path) -> None:
-    message = "BASE main contains HEAD old, so there is no change to measure; --exact compares the"
+    message = "BASE main contains HEAD old, so there is no change to measure; --exact compares them"
     assert message in refused(scratch, "main", "old")
     assert read(taken(scratch, "main", "old", exact=True)) == ("3", "2")
     assert taken(scratch, "main", "main").notes == [], "a side against itself is a question"
@@ -545,7 +547,7 @@ def test_commits_without_an_ancestor_name_the_depth(
     git(repository, "switch", "--quiet", "--orphan", "other")
     commit(repository, {"text": "other"})
     message = refused(scratch, "main", "other")
-    assert "main and other have no common ancestor here" in message
+    assert "main and other have no common ancestor" in message
     assert "fetch-depth: 0" in message
     assert read(taken(scratch, "main", "other", exact=True)) == ("3", "other")
     git(repository, "switch", "--quiet", "-c", "change", "old")

@@ -211,7 +211,8 @@ def test_what_a_loop_hides_that_waits_for_the_cpu_is_told_with_both_clocks(
     assert [play(day, Console(file=printed, width=300)) for day in range(1, 11)][-1] == 1
     alerts = outcome(here, 10).alerts
     assert {(each.key.metric, each.blocks > 0) for each in alerts} == {("steady_device", True)}
-    told = r"GPU work 1\d\.\d% more \(95% interval .*\); the loop is CPU-bound: wall \S*% (more|less) \(.*\)"
+    told = r"device time 1\d\.\d% more \(95% interval .*\), wall time \S*% (more|less) \(.*\) "
+    told += r"\(the loop is CPU-bound\)"
     assert re.search(told, printed.getvalue())
 
 

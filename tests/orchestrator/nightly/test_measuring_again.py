@@ -239,7 +239,7 @@ def test_a_night_before_the_pinned_one_is_compared_with_nothing(
         ("job",)
         if of_job
         else (
-            "2026-03-01 is before 2026-03-02, the pinned night: --unpin, or --pin an earlier one",
+            "2026-03-01 is before the pinned night 2026-03-02; use --unpin, or --pin an earlier night",
         )
     )
     assert compared(2).reasons == (("job",) if of_job else ())

@@ -153,7 +153,7 @@ def test_a_pinned_night_begins_what_is_compared_with(here: Path, play: RunNight)
     assert outcome(here, 3).nights == 1
     assert play(1, measure=False) == 3
     assert outcome(here, 1).reasons == (
-        "2026-11-01 is before 2026-11-02, the pinned night: --unpin, or --pin an earlier one",
+        "2026-11-01 is before the pinned night 2026-11-02; use --unpin, or --pin an earlier night",
     )
     pin_baseline(options, None)
     play(3)

@@ -233,7 +233,9 @@ def test_only_a_plain_url_is_taken_and_none_is_quoted(url: str, is_taken: bool) 
     if is_taken:
         assert find_webhook(keys, {"HOOK": url}).url == url
         return
-    with pytest.raises(SpecError, match="^metadata.sweep.nightly.webhook.url_env: HOOK must hold"):
+    with pytest.raises(
+        SpecError, match="^metadata.sweep.nightly.webhook.url_env: HOOK must contain"
+    ):
         find_webhook(keys, {"HOOK": url})
 
 
@@ -306,7 +308,7 @@ def test_apprise_gets_a_message_and_no_part_of_its_url_is_shown(
     assert sent == [(url, NEWS.headline, NEWS.findings[0])]
     with pytest.raises(WebhookError, match="^mailto://: apprise could not send the news$"):
         tell(find_webhook(keys, {"HOOK": f"{url}/refused"}), NEWS)
-    with pytest.raises(SpecError, match="HOOK holds no URL that apprise knows$"):
+    with pytest.raises(SpecError, match="HOOK contains no URL that apprise supports$"):
         find_webhook(keys, {"HOOK": f"telegraph://{SECRET}"})
 
 

@@ -23,9 +23,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_typed_suite_runs_here_or_where_the_launch_file_says(here: Path) -> None:
     file, suite, note = asked_file(Path("suite.yaml"), None, None)
     assert (file, suite) == (None, "suite.yaml")
-    assert note.startswith("No cluster.yaml here") and "./" in note
+    assert note.startswith("Found no cluster.yaml") and "./" in note
     *_, note = asked_file(Path("suite.yaml"), None, "s3://bucket/results")
-    assert note.endswith("its results go to s3://bucket/results.")
+    assert note.endswith("Its results go to s3://bucket/results.")
     Path("cluster.yaml").write_text(LAUNCH)
     file, suite, note = asked_file(Path("suite.yaml"), None, None)
     assert (file, suite) == (Path("cluster.yaml"), "suite.yaml")
@@ -40,9 +40,9 @@ def test_a_typed_launch_file_takes_a_suite_beside_it(here: Path) -> None:
 
 
 def test_two_suites_and_python_are_refused(here: Path) -> None:
-    with pytest.raises(SpecError, match="is a suite, and so is --suite quick"):
+    with pytest.raises(SpecError, match="found two suites, .* and --suite quick"):
         asked_file(Path("suite.yaml"), "quick", None)
-    with pytest.raises(SpecError, match=r"net.py is Python"):
+    with pytest.raises(SpecError, match=r"net.py is a Python file"):
         asked_file(Path("net.py"), None, None)
 
 

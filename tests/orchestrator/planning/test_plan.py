@@ -165,7 +165,7 @@ def test_a_suite_names_the_contrasts_that_decide_a_cell(
 
 def test_a_suite_names_no_contrast_of_an_unknown_setting() -> None:
     cells = [CellAxes(workload="noop")]
-    with pytest.raises(ValidationError, match="found 'speed', allowed: enabled, benchmark"):
+    with pytest.raises(ValidationError, match="found 'speed', allowed: SETTING or SETTING=VALUE"):
         SuiteSpec(cells=cells, decided_by=["speed"])
 
 
@@ -234,7 +234,7 @@ def test_an_execution_that_this_machine_lacks_is_refused_before_anything_runs(lo
         configs=[Config(), Config(execution="cuda_graph")],
         replicates=1,
     )
-    told = "suite mine: execution cuda_graph needs a GPU; allowed without one: eager, compile"
+    told = "suite mine: execution cuda_graph needs a GPU; allowed without a GPU: eager, compile"
     with pytest.raises(SpecError, match=told):
         planned_with_executions("mine", suite, look(suite))
     compiled = suite.model_copy(update={"configs": [Config(), Config(execution="compile")]})

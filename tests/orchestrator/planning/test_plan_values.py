@@ -215,5 +215,5 @@ def test_only_narrows_by_each_field_and_names_what_there_is() -> None:
     assert {(trial.config, trial.twin) for trial in kept.trials} == {(ON, 0)}
     with pytest.raises(SpecError, match="unknown field 'benchmak' .did you mean benchmark"):
         narrow(plan, [("benchmak", "true")])
-    with pytest.raises(SpecError, match="--only software=x leaves no trial; found: ''$"):
+    with pytest.raises(SpecError, match="--only software=x matches no trial; found: ''$"):
         narrow(plan, [("software", "x")])

@@ -119,7 +119,7 @@ def test_the_summary_names_the_fastest_and_the_next_question(
     assert text.count("Fastest in ") == 2
     assert f": {BEST_NAME}, " in text
     assert "sweep query race" in text
-    assert "lost their worker" not in text
+    assert "The worker died in" not in text
 
 
 @pytest.mark.long

@@ -161,9 +161,9 @@ def test_nights_are_named_by_the_first_name_there_is(
 @pytest.mark.parametrize(
     ("typed", "suite", "results", "file", "chosen", "note"),
     [
-        (None, None, None, None, None, "No cluster.yaml here: {} go to ./results."),
-        (None, "quick", "else", None, "quick", "No cluster.yaml here: {} go to else."),
-        ("own.yaml", None, None, None, "own.yaml", "No cluster.yaml here: {} go to ./results."),
+        (None, None, None, None, None, "Found no cluster.yaml. {} go to ./results."),
+        (None, "quick", "else", None, "quick", "Found no cluster.yaml. {} go to else."),
+        ("own.yaml", None, None, None, "own.yaml", "Found no cluster.yaml. {} go to ./results."),
         ("launch.yaml", "quick", None, "launch.yaml", "quick", ""),
         ("gone.yaml", None, None, "gone.yaml", None, ""),
     ],
@@ -186,14 +186,14 @@ def test_a_typed_file_is_a_suite_if_it_has_cells_and_no_metadata(
             note = f"{typed} is a suite; cluster.yaml says where it runs." if typed else ""
     found = asked_file(typed and Path(typed), suite, results)  # type: ignore[arg-type]
     assert found[:2] == (file and Path(file), chosen)
-    assert found[2] == note.format("the sweep runs on this machine, and its results")
+    assert found[2] == note.format("The sweep runs on this machine. Its results")
     assert results_of_the_launch_file() == ("kept" if has_launch_file else "results")
 
 
 def test_two_suites_are_refused() -> None:
-    with pytest.raises(SpecError, match="own.yaml is a suite, and so is --suite quick"):
+    with pytest.raises(SpecError, match="found two suites, own.yaml and --suite quick"):
         asked_file(Path("own.yaml"), "quick", None)
-    with pytest.raises(SpecError, match="net.py is Python; allowed: a launch file or a suite"):
+    with pytest.raises(SpecError, match="net.py is a Python file; allowed: a launch file"):
         asked_file(Path("net.py"), None, None)
 
 

@@ -144,9 +144,9 @@ def test_a_narrowed_sweep_has_as_many_cells_as_are_left(store: Store, plan_of: M
 
 def test_sweep_that_cannot_be_resumed_is_named(store: Store, plan: Plan, put: Put) -> None:
     put(store, narrow(plan, [("benchmark", "true")]), 1)
-    with pytest.raises(SpecError, match="no such sweep; the newest here: earlier"):
+    with pytest.raises(SpecError, match="there is no such sweep. Newest sweeps: earlier"):
         choose(store, plan, resume="latest")
-    with pytest.raises(SpecError, match="has another plan than this launch file"):
+    with pytest.raises(SpecError, match="has a different plan than this launch"):
         choose(store, plan, resume="earlier")
 
 
@@ -175,7 +175,7 @@ def test_any_shard_opens_the_sweep_and_each_runs_its_own(
 def test_what_no_shard_has_run_is_run_without_one(store: Store, plan: Plan, put: Put) -> None:
     put(store, plan, len(plan.trials), sweep_id="shared", shard="1/2")
     assert not choose(store, plan).resumed
-    assert "shared is unfinished, but runs in shards: --sweep-id" in choose(store, plan).reason
+    assert "shared is unfinished, but it runs in shards; --sweep-id" in choose(store, plan).reason
     rest = choose(store, plan, sweep_id="shared")
     assert rest.plan.trials == read_shard("2/2").part(plan).trials
     assert choose(store, plan, resume="shared").plan == rest.plan
@@ -185,7 +185,7 @@ def test_shard_that_does_not_fit_its_sweep_is_refused(store: Store, plan: Plan, 
     put(store, plan, 1, sweep_id="shared", shard="1/2")
     with pytest.raises(SpecError, match="--shard 1/3: shared is split into 2 shards"):
         choose(store, plan, sweep_id="shared", shard="1/3")
-    with pytest.raises(SpecError, match="--sweep-id shared: that sweep has another plan"):
+    with pytest.raises(SpecError, match="--sweep-id shared: that sweep has a different plan"):
         part = narrow(plan, [("benchmark", "true")])
         choose(store, plan, part, sweep_id="shared", shard="1/2")
     with pytest.raises(

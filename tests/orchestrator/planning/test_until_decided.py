@@ -150,7 +150,7 @@ def test_a_launch_that_is_cut_prints_the_table_and_next_steps_of_one_that_ends(
     assert "benchmark: false → true; milliseconds per iteration" in text
     recorded = len(open_store(options.results or "").snapshot().table(["trial_id"]))
     assert f": {recorded} of at most " in text and recorded
-    assert re.search(r"launch .*--minutes 0.4 .*# runs what is missing", text)
+    assert re.search(r"launch .*--minutes 0.4 .*# runs the missing trials", text)
 
 
 @pytest.mark.long

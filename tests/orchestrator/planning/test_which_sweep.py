@@ -83,7 +83,7 @@ def test_the_newest_unfinished_sweep_of_the_plan_goes_on(plan: Plan) -> None:
     )
     assert chosen(plan, state(of, shards={3})) == (
         "new",
-        "a new sweep: june is unfinished, but runs in shards: --sweep-id june resumes it",
+        "a new sweep: june is unfinished, but it runs in shards; --sweep-id june resumes it",
     )
     both = state(of, shards={3}, softwares={("", "old")})
     assert chosen(plan, both)[1].endswith("but that sweep ran with other software than this launch")
@@ -95,9 +95,9 @@ def test_the_newest_unfinished_sweep_of_the_plan_goes_on(plan: Plan) -> None:
         ({"resume": "june"}, {}, "june"),
         ({"sweep_id": "june"}, {}, "june"),
         ({"sweep_id": "mine"}, {}, "mine"),
-        ({"resume": "mine"}, {}, "--resume mine: no such sweep; the newest here: june"),
-        ({"resume": "june"}, {"plan_hash": "x"}, "that sweep has another plan than this launch"),
-        ({"sweep_id": "june"}, {"plan_hash": "x"}, "that sweep has another plan; suite, --only"),
+        ({"resume": "mine"}, {}, "--resume mine: there is no such sweep. Newest sweeps: june"),
+        ({"resume": "june"}, {"plan_hash": "x"}, "has a different plan than this launch"),
+        ({"sweep_id": "june"}, {"plan_hash": "x"}, "that sweep has a different plan. All launches"),
         (
             {"resume": "june"},
             OTHER,
@@ -133,7 +133,7 @@ def test_failed_trials_of_a_sweep_can_be_named_by_their_ids(plan: Plan) -> None:
     )
     assert session.sweep_id == "june" and len(session.plan.trials) == len(plan.trials)
     some = dict(list(trials.items())[1:])
-    with pytest.raises(SpecError, match="that sweep has another plan"):
+    with pytest.raises(SpecError, match="that sweep has a different plan"):
         chosen(plan, state("another"), trials=some, resume="june")
 
 

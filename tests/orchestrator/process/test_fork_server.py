@@ -99,7 +99,7 @@ def test_a_server_that_ends_is_seen_though_what_it_forked_keeps_its_pipe(tmp_pat
     [
         ("exec sleep 20", "sent no greeting within 0.3 s"),
         ("exec 1>&-; exec sleep 20", "sent no greeting within 0.3 s"),
-        ("exec cat /dev/zero", "its environment needs a version of cudnn-sweep"),
+        ("exec cat /dev/zero", "install a version of cudnn-sweep"),
     ],
 )
 def test_a_python_that_does_not_begin_as_a_server_does_is_named(

@@ -282,7 +282,7 @@ def test_numbers_that_are_not_finite_are_a_warning(run_trial: RunTrial, tmp_path
         (
             "Past",
             {"input": "2x3x8x8", "direction": "inference"},
-            "has no parameters and ran no operation: there is nothing to time",
+            "has no parameters and ran no operation, so there is nothing to time",
         ),
         (
             "past_forward",

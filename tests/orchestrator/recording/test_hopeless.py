@@ -78,10 +78,10 @@ def test_a_second_equal_reason_stops_the_sweep(tmp_path: Path) -> None:
     assert not recorder.slot_failed("no room")
     assert recorder.begin("t", "s") == 1
     assert recorder.slot_failed("no CUDA")
-    assert recorder.progress().stopped == "a slot does not come up: no CUDA"
+    assert recorder.progress().stopped == "a slot did not start: no CUDA"
     assert recorder.begin("t", "s") is None
     recorder.stop("disk full")
-    assert recorder.progress().stopped == "a slot does not come up: no CUDA", "the first counts"
+    assert recorder.progress().stopped == "a slot did not start: no CUDA", "the first counts"
 
 
 def test_each_reason_for_a_lost_trial_is_kept_once(tmp_path: Path) -> None:

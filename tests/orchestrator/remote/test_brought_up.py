@@ -118,7 +118,10 @@ def test_a_cluster_that_answers_anybody_is_taken_down(
 
 @pytest.mark.parametrize(
     ("hosts", "gpus", "text"),
-    [(1, None, "1 host, GPUs "), (3, 8, "3 hosts with 8 GPUs as the file says, GPU models ")],
+    [
+        (1, None, "1 host, GPUs "),
+        (3, 8, "3 hosts with 8 GPUs according to the launch file, GPU models "),
+    ],
 )
 def test_a_clusters_size_is_what_its_file_states(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hosts: int, gpus: int | None, text: str

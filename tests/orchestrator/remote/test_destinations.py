@@ -180,7 +180,9 @@ def test_commands_of_a_cluster_that_is_not_as_it_was_end_in_one_line(
             assert "no sweep was sent to the cluster" in told(address, command)
     with serving(NoDashboard) as address:
         for command in ("launch", "status", "cluster pull"):
-            assert "speaks no HTTP; `address` must be the dashboard's" in told(address, command)
+            assert "does not speak HTTP; `address` must be the dashboard's" in told(
+                address, command
+            )
     assert "does not answer: " in told(address, "launch"), "nobody listens there any more"
     assert "found `ray://head:10001`, allowed: the dashboard's" in told(
         "ray://head:10001", "launch"

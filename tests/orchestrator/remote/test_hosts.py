@@ -294,7 +294,7 @@ def test_a_night_goes_on_while_the_laptop_sleeps_and_its_report_is_fetched(hosts
         time.sleep(5)
     assert len(hosts.records(before)) == came < TRIALS, "nobody was told meanwhile"
     said = hosts.sweep(night)
-    assert "Sweep night-2026-11-21-hosts has ended on the cluster: this is its outcome" in said
+    assert "Sweep night-2026-11-21-hosts has ended on the cluster. This is its outcome" in said
     records = hosts.records(before)
     assert is_whole(records)
     assert len({record["launch_id"] for record in records}) == 1

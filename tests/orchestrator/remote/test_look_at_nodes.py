@@ -181,5 +181,5 @@ def test_the_last_good_software_is_the_same_on_all_nodes(
         found: Any = nodes.look_at_last_good(them, Path("python"))
         assert found is answers["a"].environment
         return
-    with pytest.raises(SpecError, match="last_good: python is not the same software on all nodes"):
+    with pytest.raises(SpecError, match="last_good: the software of python differs between nodes"):
         nodes.look_at_last_good(them, Path("python"))

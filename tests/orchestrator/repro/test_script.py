@@ -199,9 +199,9 @@ def row_of(plan_of: MakePlan, record_of: RecordOf, tmp_path: Path) -> Any:
 @pytest.mark.parametrize(
     ("axes", "why"),
     [
-        ({"workload": "mnist"}, "timed mnist; only convolutions have a script"),
+        ({"workload": "mnist"}, "timed mnist; a script can time only convolutions"),
         ({"regime": "fresh"}, r"has several input sizes \(fresh\)"),
-        ({"state": "checkpoint"}, "has state checkpoint, which a script cannot have"),
+        ({"state": "checkpoint"}, "has state checkpoint, which a script cannot reproduce"),
     ],
 )
 def test_trial_that_torch_alone_cannot_reproduce_is_refused(

@@ -87,7 +87,7 @@ def test_call_of_a_model_says_how_it_fails(server: ForkServer, plan_of: MakePlan
     ((text, is_warning),) = call_models(server, _requests(plan_of, "Plain"))
     assert not is_warning
     assert text.startswith(f"{HERE}:Plain at input 2x3x8x8 runs. A first rough timing: ")
-    found = f"^{HERE}:Integers at input 2x3x8x8: loss mean_square takes floating-point"
+    found = f"^{HERE}:Integers at input 2x3x8x8: loss mean_square needs floating-point"
     with pytest.raises(SpecError, match=found) as mistake:
         list(call_models(server, _requests(plan_of, "Integers")))
     assert not isinstance(mistake.value, ModelError)
@@ -159,10 +159,12 @@ def test_model_with_other_counts_than_expected_is_refused_with_both(
     assert called({}, arguments={"width": 4}) == []
     for direction in ("training", "inference"):
         assert called(counts, arguments={"width": 4}, direction=direction) == []
-    has = f"small(width=500) has {wide:,} parameters and 2 convolutions; expected {narrow} and 2"
-    with pytest.raises(SpecError, match=re.escape(f"{has}: are arguments of the model missing?")):
+    has = f"small(width=500) has {wide:,} parameters and 2 convolutions, but `expect` has {narrow} and 2"
+    with pytest.raises(SpecError, match=re.escape(f"{has}. Are arguments of the model missing?")):
         called(counts, arguments={"width": 500})
-    with pytest.raises(SpecError, match=re.escape("has 2 convolutions; expected 1,007: are")):
+    with pytest.raises(
+        SpecError, match=re.escape("has 2 convolutions, but `expect` has 1,007. Are")
+    ):
         called({"convolutions": 1007}, arguments={"width": 4})
 
 

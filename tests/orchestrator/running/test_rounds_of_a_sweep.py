@@ -95,7 +95,7 @@ def test_split_blocks_run_again_a_few_times_and_are_announced(
     rounds = Rounds(monkeypatch, plan, split=[repeat(plan, 2)])
     assert rounds.sweep.run_rounds(rounds.run, None).recorded == 2
     assert rounds.runs == [(all_, None), (2, None)]
-    assert rounds.announced == ["complete repeats of blocks that were split: 1"]
+    assert rounds.announced == ["whole repeats of split blocks: 1"]
     rounds = Rounds(monkeypatch, plan, split=often)
     rounds.sweep.run_rounds(rounds.run, None)
     assert len(rounds.runs) == 1 + MOST_REPEATS

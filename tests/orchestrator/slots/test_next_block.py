@@ -434,7 +434,8 @@ def test_results_that_are_being_written_are_read_again_a_few_times(
     plan_of: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.next_block.time.sleep", waits.append)
+    of_time = SimpleNamespace(sleep=waits.append)  # other threads sleep, too
+    monkeypatch.setattr("cudnn_sweep.orchestrator.slots.next_block.time", of_time)
     left = [OSError("torn")] * failures
 
     def ask() -> dict[str, Any]:

@@ -85,7 +85,8 @@ def test_a_choice_is_kept_if_it_saves_no_less_than_benchmark(
     if keeps:
         assert (of.said, of.setting) == ("frozen", "frozen")
         assert (
-            of.headline == "Keep the choice of the search: leave benchmark off and use kept.json."
+            of.headline
+            == "Leave benchmark off and use kept.json, which keeps the plans that a search chose."
         )
         assert of.lines[1] == "torch.backends.cudnn.benchmark = False"
     elif advice is not None:
@@ -133,7 +134,7 @@ def test_a_kept_choice_gains_if_its_interval_lies_below_one(
         (
             answered(row(DOES_NOT_FIT, blocks=0, baseline_failed=2, candidate_failed=2)),
             "does not run",
-            "It does not fit, with benchmark on or off.",
+            "The job needs too much memory, with benchmark on or off.",
         ),
         (
             answered(row(DOES_NOT_FIT, blocks=0, candidate_failed=2)),
@@ -186,7 +187,7 @@ def test_facts_of_a_cpu_are_its_times_and_where_to_measure() -> None:
         ({"ratio": 1.0, "sure": 0.99999}, ["it saves", "99.9% sure that benchmark off is faster"]),
         (
             {"sure": None, "candidate_varies_in": ["a", "b", "c", "d"]},
-            ["it saves", "with on, processes differ in a, b, c and 1 more"],
+            ["it saves", "processes with benchmark on differ in a, b, c and 1 more"],
         ),
     ],
 )

@@ -231,7 +231,7 @@ def survey(**facts: Any) -> Any:
     [
         ({}, (), None, ""),
         ({"is_model": True}, ("2x3x8x8",), None, ""),
-        ({"is_model": True}, (), SpecError, "is a model: it needs --input"),
+        ({"is_model": True}, (), SpecError, "is a model, so it needs --input"),
         ({"fault": "no such name"}, (), SpecError, "no such name"),
         ({"fault": "ImportError", "fails": True}, (), ModelError, "ImportError"),
     ],

@@ -173,7 +173,7 @@ def test_the_store_answers_for_the_very_step_that_was_typed(tmp_path: Path) -> N
         told = _said(_options(**MODEL | way, from_store=True), machine)[1]
         assert json.loads(told)["sweep_id"] == sweep_id, way
     for way in others:
-        with pytest.raises(SpecError, match="--from-store: found no sweep of"):
+        with pytest.raises(SpecError, match="--from-store: found no `sweep advise` run"):
             _said(_options(**MODEL | way, from_store=True), machine)
 
 

@@ -197,7 +197,7 @@ def test_an_interrupt_keeps_what_is_recorded_and_leaves_no_process(resumed: Resu
     code, output = resumed.interrupted
     assert code == 130, output
     assert "launch again to resume" in output
-    assert f"of {TRIALS} trials recorded" in output and "# runs what is missing" in output
+    assert f"of {TRIALS} trials recorded" in output and "# runs the missing trials" in output
     assert "logging.cc" not in output and "nanobind" not in output
     assert 0 < len(resumed.rows) < TRIALS
     assert resumed.left == []

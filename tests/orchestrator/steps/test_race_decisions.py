@@ -147,12 +147,12 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             found(advices={LAST: row(is_for_candidate=False, blocks_with_same_bits=3)}),
-            [("How sure", "99%"), ("Bits", "other than your config's")],
+            [("How sure", "99%"), ("Bits", "different from your config's")],
         ),
         (found(OWN, {}, idle=IDLE, l2_errors={OWN: 1e-3}), []),
         (
             found(OWN, {}, idle=0.5),
-            [("GPU", "idle for 50% of your step, as the CPU does not keep up")],
+            [("GPU", "waits for the CPU during 50% of your step")],
         ),
         (
             found(advices={LAST: row(baseline_results=0)}, l2_errors={OWN: 1e-3, LAST: 2e-3}),
@@ -171,7 +171,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
             [
                 ("Left out", "benchmark: fails"),
                 ("", "compile: no g++"),
-                ("Cut", "stopped; the same command resumes the race"),
+                ("Ended early", "stopped; the same command resumes the race"),
             ],
         ),
     ],
@@ -283,8 +283,8 @@ def test_a_job_of_another_length_has_the_steps_more_or_less() -> None:
         ({"memory_limit": 2.0}, {}, None),
         ({}, {"candidate_first_bytes": 3 * GIB}, None),
         ({"same_bits": True}, {}, None),
-        ({"same_bits": True}, {"blocks_with_same_bits": 3}, "other bits"),
-        ({"same_bits": True}, {"blocks": 0, "blocks_with_same_bits": 0}, "other bits"),
+        ({"same_bits": True}, {"blocks_with_same_bits": 3}, "computes other bits"),
+        ({"same_bits": True}, {"blocks": 0, "blocks_with_same_bits": 0}, "computes other bits"),
         ({}, {"blocks_with_same_bits": 3}, None),
     ],
 )

@@ -48,6 +48,6 @@ def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
 
 
 def test_a_name_without_a_known_end_is_refused_before_anything_is_measured() -> None:
-    allowed = r"--write gate\.pdf: allowed are names that end in .*\.html"
+    allowed = r"--write gate\.pdf: the name must end in one of .*\.html"
     with pytest.raises(SpecError, match=allowed), reported(["gate.pdf"], "gate", "n"):
         pytest.fail("measured")

@@ -66,7 +66,7 @@ def test_a_step_is_compared_with_benchmark_off_and_on_or_as_asked(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"regime": "fresh", "shapes": "s.csv"}, "found --regime and --shapes; give one"),
+        ({"regime": "fresh", "shapes": "s.csv"}, "found --regime and --shapes; give only one"),
         ({"shapes": "s.txt"}, "^--shapes: "),
         ({"input": ("2x0x8",)}, "^--input: "),
     ],
@@ -78,7 +78,7 @@ def test_a_step_that_is_mistyped_names_its_option(changes: dict[str, Any], messa
 
 def test_a_step_has_one_input_and_other_tensors_are_written_otherwise() -> None:
     assert one_input(()) is None and one_input(("2x3x8x8",)) == (2, 3, 8, 8)
-    with pytest.raises(typer.BadParameter, match="found 2, allowed: one. If the model takes"):
+    with pytest.raises(typer.BadParameter, match="found 2, allowed: one. For several tensors"):
         one_input(("2x3x8x8", "2x5"))
 
 
@@ -187,10 +187,10 @@ LAST, GRAPH = (("layout", "channels_last"),), (("execution", "cuda_graph"),)
 @pytest.mark.parametrize(
     ("changes", "dimensions", "fault"),
     [
-        (LAST, 3, "an input of 3 dimensions has one layout"),
+        (LAST, 3, "an input of 3 dimensions has only one layout"),
         (LAST, 4, "other"),
         (LAST, 5, "other"),
-        (LAST, 6, "an input of 6 dimensions has one layout"),
+        (LAST, 6, "an input of 6 dimensions has only one layout"),
         (BENCHMARK, 3, "other"),
         (OWN, 3, "other"),
     ],

@@ -75,7 +75,7 @@ def test_plans_that_were_made_before_benchmark_was_on_are_counted() -> None:
     text = shown(found)
     assert "benchmark was on in 40 of 100 calls." in text
     assert "1 distinct convolutions were first called with benchmark off" in text
-    assert "cuDNN's flags changed nothing" not in text
+    assert "cuDNN's flags had no effect" not in text
     assert "New convolutions were still arriving: 3" in shown(replace(found, new_in_last_tenth=3))
 
 
@@ -87,7 +87,7 @@ def test_what_is_not_seen_and_what_failed_is_said() -> None:
 
 def test_without_a_convolution_benchmark_changed_nothing() -> None:
     silent = replace(FINDINGS, calls=0, writes=(WRITE,))
-    assert "No convolution ran in this process, so `benchmark` changed nothing in it;" in shown(
+    assert "No convolution ran in this process, so `benchmark` had no effect in it." in shown(
         silent
     )
     compiled = blank(Model, name="Net", unseen="compiled")
@@ -114,7 +114,7 @@ def test_a_model_has_its_most_frequent_input() -> None:
 
 def test_a_script_that_set_nothing_is_told_from_one_without_torch() -> None:
     quiet = replace(FINDINGS, writes=(), flags_at_end={"benchmark": True})
-    assert who_turned_it(quiet).endswith("related environment variable: `benchmark` is True.")
+    assert who_turned_it(quiet).endswith("related environment variable. `benchmark` is True.")
     assert who_turned_it(replace(quiet, torch=None)) == "No line of Python changed `benchmark`."
     other = replace(WRITE, name="deterministic")
     assert who_turned_it(replace(quiet, writes=(other,))) == (

@@ -43,7 +43,7 @@ def test_without_known_slots_the_time_is_that_of_gpus(plan_of: MakePlan) -> None
 def test_a_plan_until_decided_has_a_least_and_a_most(plan_of: MakePlan) -> None:
     plan = replace(plan_of("noop", replicates=5), looks=(3, 5))
     text = printed(plan)
-    assert "Each cell is examined after 3, 5 blocks and gets no more once it is decided." in text
+    assert "Each cell is examined after 3, 5 blocks. A decided cell gets no more blocks." in text
     assert " to " in text.partition("about ")[2].partition(" minutes")[0]
     assert "Contrasts that decide a cell" not in text
     named = replace(plan, decided_by=("benchmark",))

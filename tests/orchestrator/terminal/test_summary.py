@@ -113,7 +113,7 @@ def test_summary_says_which_blocks_no_verdict_rests_on(night: Night) -> None:
     said = "\n".join(summary.counted())
     for told in (
         "Split over GPUs or launches: 1 of 3 blocks (33.3%); 0 of them were repeated as a whole.",
-        "1 block split over GPUs or launches, and left out.",
+        "1 block left out because the two trials ran on two GPUs or in two launches.",
         "1 block left out because one of the two trials failed or is missing.",
     ):
         assert told in said
@@ -219,7 +219,7 @@ def test_the_first_five_causes_are_shown_each_with_the_command_of_one_trial(
     console, options = Console(record=True, width=300), LaunchOptions(file=None)
     print_summary(console, summary, night.store.location, options)
     lines = console.export_text().splitlines()
-    assert "2 attempts lost their worker; 1 records came twice." in lines
+    assert "The worker died in 2 attempts. 1 records came twice." in lines
     told = [line for line in lines if line.startswith("crash in ")]
     assert told[0] == "crash in 2 trials of 1 cell: cause 0"
     assert told[1:] == [

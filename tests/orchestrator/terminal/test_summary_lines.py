@@ -185,8 +185,8 @@ def test_a_race_names_the_fastest_config_of_a_cell(
 @pytest.mark.parametrize(
     ("progress", "line"),
     [
-        (Progress(lost=1), "1 attempts lost their worker; 0 records came twice."),
-        (Progress(repeated=2), "0 attempts lost their worker; 2 records came twice."),
+        (Progress(lost=1), "The worker died in 1 attempts. 0 records came twice."),
+        (Progress(repeated=2), "The worker died in 0 attempts. 2 records came twice."),
         (Progress(), None),
     ],
 )
@@ -212,9 +212,9 @@ def test_causes_past_the_first_ones_are_counted_with_their_command(
 @pytest.mark.parametrize(
     ("changes", "first"),
     [
-        ({"is_complete": False}, "# runs what is missing"),
+        ({"is_complete": False}, "# runs the missing trials"),
         ({"is_complete": False, "verdicts": [row()]}, "# third blocks"),
-        ({"is_complete": False, "verdicts": [row()], "of_cells": 2}, "# runs what is missing"),
+        ({"is_complete": False, "verdicts": [row()], "of_cells": 2}, "# runs the missing trials"),
         ({"statuses": Counter(ok=1, error=1)}, "query failures"),
         ({"statuses": Counter(ok=1, raced_out=1)}, "report --format markdown"),
         ({"is_race": True}, "query race"),
@@ -240,8 +240,10 @@ def test_a_shard_counts_its_own_trials_and_those_of_others() -> None:
     session: Any = SimpleNamespace(shard="1/2", own=SimpleNamespace(trials=own), plan_trials=8)
     there: Any = [SimpleNamespace(trial_id=name) for name in "abxyz"]
     (line,) = shard_lines(session, there)
-    assert line.startswith("Shard 1/2: 2 of its 3 trials recorded; 5 belong to other shards; ")
-    assert line.endswith("; 3 of these are recorded too.")
+    assert line.startswith(
+        "Shard 1/2: 2 of its 3 trials are recorded. 5 trials belong to other shards. "
+    )
+    assert line.endswith(" 3 of these are recorded, too.")
     session.shard = None
     assert list(shard_lines(session, there)) == []
 

@@ -34,17 +34,21 @@ def fault(
 @pytest.mark.parametrize(
     ("execution", "given", "told"),
     [
-        ("cuda_graph", {"device": "cpu"}, "needs a GPU; allowed without one: eager, compile"),
+        ("cuda_graph", {"device": "cpu"}, "needs a GPU; allowed without a GPU: eager, compile"),
         ("reduce_overhead", {"device": "cpu"}, "execution reduce_overhead needs a GPU"),
-        ("compile", {"compiler": None}, "needs a C++ compiler: install g++"),
-        ("compile", {"traits": STEP}, "is a step of your own, with its backward pass in it"),
+        ("compile", {"compiler": None}, "needs a C++ compiler; install g++"),
+        ("compile", {"traits": STEP}, "is a step with its own backward pass"),
         (
             "cuda_graph",
             {"workload": "conv", "problem": "tutorials/rgb256", "regime": "fresh"},
-            "needs a graph for each shape; the shapes of regime fresh never end",
+            "needs shapes that repeat, but the shapes of regime fresh do not",
         ),
         ("cuda_graph", {"state": "checkpoint"}, "found state checkpoint, allowed: plain"),
-        ("cuda_graph", {"precision": "amp_fp16"}, "amp_fp16: loss scaling waits for the GPU"),
+        (
+            "cuda_graph",
+            {"precision": "amp_fp16"},
+            "amp_fp16, because loss scaling waits for the GPU",
+        ),
     ],
 )
 def test_what_an_execution_cannot_run_is_named(
@@ -82,11 +86,14 @@ def ranks_told(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"gpus": 1}, "ranks: found 2, this machine has 1 GPU for the sweep"),
-        ({"gpus": 2, "ranks": 4}, "ranks: found 4, this machine has 2 GPUs for the sweep"),
-        ({"direction": "inference"}, "(inference) runs on one GPU; allowed: training of a torch"),
-        ({"traits": STEP}, "(training) runs on one GPU; allowed: training of a torch"),
-        ({"workload": "conv", "problem": "tutorials/rgb256", "traits": CONV}, "runs on one GPU"),
+        ({"gpus": 1}, "ranks: found 2, but this machine has 1 GPU for the sweep"),
+        ({"gpus": 2, "ranks": 4}, "ranks: found 4, but this machine has 2 GPUs for the sweep"),
+        ({"direction": "inference"}, "(inference), allowed with several ranks: training"),
+        ({"traits": STEP}, "(training), allowed with several ranks: training"),
+        (
+            {"workload": "conv", "problem": "tutorials/rgb256", "traits": CONV},
+            "allowed with several ranks: training",
+        ),
         ({"state": "checkpoint"}, "found state checkpoint, allowed with several ranks: plain"),
         ({"execution": "compile"}, "found execution compile, allowed with several ranks: eager"),
     ],

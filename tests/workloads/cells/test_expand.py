@@ -132,9 +132,9 @@ def test_model_inputs_name_the_batch_and_what_the_regime_varies(
         ({"workload": "my.nets:Net", "problem": "stem"}, "my.nets:Net takes no problem"),
         ({"workload": "my.nets:Net"}, "model my.nets:Net needs an input"),
         ({}, "workload conv needs a problem"),
-        ({"problem": "stem", "model": {"loss": "own"}}, "workload conv is no model"),
+        ({"problem": "stem", "model": {"loss": "own"}}, "workload conv is not a model"),
         ({"problem": "stem", "direction": "training"}, "unknown direction of workload conv"),
-        ({"workload": "mnist", "state": "checkpoint"}, "workload mnist cannot do that"),
+        ({"workload": "mnist", "state": "checkpoint"}, "workload mnist cannot repeat it"),
         (
             {"problem": "stem", "direction": "backward_data", "state": "checkpoint"},
             "direction backward_data has none",
@@ -287,7 +287,7 @@ def test_each_shape_of_a_regime_leaves_the_problem_an_output(step: int, fits: bo
         (cell,) = cells(axes, problems=problems)
         assert cell.may_end() and cell.own_regime is None
         return
-    with pytest.raises(WorkloadError, match="cycle makes an input of 4x3x4x4: too small for probl"):
+    with pytest.raises(WorkloadError, match="cycle makes an input of 4x3x4x4, which is too small"):
         cells(axes, problems=problems)
 
 

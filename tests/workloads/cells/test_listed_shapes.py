@@ -122,13 +122,13 @@ def test_a_file_has_a_header_and_so_many_shapes(
             "batch,depth,height,width\n1,2,3,4\n",
             [{"batch": 1, "depth": 2, "height": 3, "width": 4, "count": 1}],
         ),
-        ("count\n5\n", "shapes.csv:1: found the columns count; allowed: batch and/or"),
+        ("count\n5\n", "shapes.csv:1: found the columns count; allowed: batch, or"),
         ("batch,batch\n1,1\n", "found the columns batch,batch;"),
         ("height\n1\n", "found the columns height;"),
         ("length,width\n1,1\n", "found the columns length,width;"),
         ("batch,channels\n1,1\n", "found the columns batch,channels;"),
-        ("# one\nbatch\n1,2\n", "shapes.csv:3: found 2 values, wanted 1: batch"),
-        ("batch,length\n1\n", "shapes.csv:2: found 1 values, wanted 2: batch,length"),
+        ("# one\nbatch\n1,2\n", "shapes.csv:3: found 2 values for 1 columns: batch"),
+        ("batch,length\n1\n", "shapes.csv:2: found 1 values for 2 columns: batch,length"),
         ("batch\n0\n", "batch: found '0', wanted a whole number of 1 or more"),
         ("batch\n2147483648\n", "found '2147483648', wanted a whole number"),
         ("batch\n1.5\n", "found '1.5', wanted"),
@@ -153,10 +153,10 @@ def test_a_table_has_known_columns_and_a_whole_number_in_each(
 def test_a_file_that_is_missing_a_folder_or_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="found no file .*none.csv"):
         read_rows(tmp_path, "none.csv")
-    with pytest.raises(ValueError, match="cannot be read: Is a directory"):
+    with pytest.raises(ValueError, match="cannot read .*: Is a directory"):
         read_rows(tmp_path.parent, tmp_path.name)
     (tmp_path / "a.csv").write_bytes(b"batch\n\xff\n")
-    with pytest.raises(ValueError, match="found bytes that are no UTF-8 text"):
+    with pytest.raises(ValueError, match="the file is not a UTF-8 text"):
         read_rows(tmp_path, "a.csv")
 
 
@@ -180,7 +180,7 @@ def test_a_files_shapes_replace_the_sizes_that_it_names() -> None:
     assert listed(rows=[{"batch": 7, "count": 1}]).varies == {"batch"}
     with pytest.raises(
         WorkloadError,
-        match="a.csv has the sizes width,height; the input 2x3x4x5x6 has depth,height,width",
+        match="has the sizes width,height, but the input 2x3x4x5x6 has the sizes depth,height",
     ):
         spec.rule((2, 3, 4, 5, 6))
 

@@ -57,14 +57,14 @@ def test_a_problem_of_three_keys_is_a_plain_convolution() -> None:
 @pytest.mark.parametrize(
     ("kernel", "dilation", "answer"),
     [
-        (1, None, "here, `same` means 0"),
-        (3, None, "here, `same` means 1"),
-        ("3x5", None, "here, `same` means 1x2"),
-        ("3x5x7", 2, "here, `same` means 2x4x6"),
-        ("3x3", "1x2", "here, `same` means 1x2"),
+        (1, None, "`same` means 0 here"),
+        (3, None, "`same` means 1 here"),
+        ("3x5", None, "`same` means 1x2 here"),
+        ("3x5x7", 2, "`same` means 2x4x6 here"),
+        ("3x3", "1x2", "`same` means 1x2 here"),
         (2, None, "one more zero at the end"),
         ("3x4", None, "one more zero at the end"),
-        (4, 2, "here, `same` means 3"),
+        (4, 2, "`same` means 3 here"),
     ],
 )
 def test_padding_same_is_answered_with_the_number_that_it_stands_for(
@@ -94,8 +94,8 @@ def test_padding_may_be_zero_unlike_the_other_sizes(padding: object) -> None:
     [
         ("8x3x224x224", None),
         ("2x1", None),
-        ("8", "expected a batch and further sizes"),
-        (8, "expected a batch and further sizes"),
+        ("8", "expected a batch size and other sizes"),
+        (8, "expected a batch size and other sizes"),
         (True, "expected sizes such as 8x3x224x224, found True"),
         (8.0, "found 8.0"),
         ("8x0", "sizes of 1 or more"),
@@ -245,7 +245,7 @@ def test_a_plan_has_a_million_trials_at_most() -> None:
     """Cells by the values of all axes, times the configs of each, times the most replicates."""
     assert too_many_trials(MOST_TRIALS) is None
     assert too_many_trials(MOST_TRIALS + 1) == (
-        "found 1,000,001 trials (cells x configs x replicates), allowed are 1,000,000"
+        "found 1,000,001 trials (cells x configs x replicates), allowed: 1,000,000"
     )
     two, three = [Config(), Config(benchmark=True)], [Config()] * 3
     wide = axes(precision=["tf32", "bf16"], layout=["contiguous", "weights"], batch=[1, 2, 3, 4, 5])
@@ -253,12 +253,12 @@ def test_a_plan_has_a_million_trials_at_most() -> None:
     # 20 cells of two configs, and one of three: 43 trials each replicate.
     assert too_many([wide, own], two, 23_255) is None
     assert too_many([wide, own], two, 23_256) == (
-        "found 1,000,008 trials (cells x configs x replicates), allowed are 1,000,000"
+        "found 1,000,008 trials (cells x configs x replicates), allowed: 1,000,000"
     )
     until = UntilDecided(until="decided", at_most=200)
     assert too_many([own], two, until) is None
     assert too_many([own] * 1667, two, until) == (
-        "found 1,000,200 trials (cells x configs x replicates), allowed are 1,000,000"
+        "found 1,000,200 trials (cells x configs x replicates), allowed: 1,000,000"
     )
     with pytest.raises(ValidationError, match="found 1,000,008 trials"):
         SuiteSpec(cells=[wide, own], configs=two, replicates=23_256)

@@ -130,5 +130,5 @@ def test_a_file_has_at_most_a_mebibyte(tmp_path: Path, more: int, is_too_long: b
     if not is_too_long:
         assert len(read_rows(tmp_path, "shapes.csv")) == 1
         return
-    with pytest.raises(ValueError, match="found more than the 1,048,576 bytes allowed"):
+    with pytest.raises(ValueError, match="the file is larger than the 1,048,576 bytes allowed"):
         read_rows(tmp_path, "shapes.csv")

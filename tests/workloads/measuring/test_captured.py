@@ -49,7 +49,7 @@ def test_a_step_that_reads_the_device_is_refused_by_name() -> None:
 
     step = executed(TimedStep(prepare=lambda shape: torch.ones(shape), run=run), "cuda_graph")
     with pytest.raises(
-        WorkloadError, match="cuda_graph: a graph cannot hold the step: .* waits for the device"
+        WorkloadError, match="cuda_graph: the step cannot be captured: .* waits for the device"
     ):
         step.run(torch.ones(4, device="cuda"))
 

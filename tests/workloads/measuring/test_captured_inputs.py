@@ -11,5 +11,7 @@ from cudnn_sweep.workloads.workload import TimedStep
 
 def test_an_input_that_has_no_hash_is_named() -> None:
     step = TimedStep(prepare=lambda shape: torch.zeros(shape), run=lambda inputs: None)
-    with pytest.raises(WorkloadError, match="found an input of type ndarray; allowed are tensors"):
+    with pytest.raises(
+        WorkloadError, match="found an input of type ndarray; an input must be a tensor"
+    ):
         CapturedStep(step)((torch.zeros(1), np.zeros(1)))

@@ -45,11 +45,14 @@ def test_a_model_with_the_expected_counts_is_measured(expect: dict[str, int]) ->
 @pytest.mark.parametrize(
     ("expect", "found"),
     [
-        ({"parameters": 11}, r"Net\(width=2, name='a'\) has 10 parameters; expected 11: are"),
-        ({"convolutions": 1}, r"has 2 convolutions; expected 1: are"),
+        (
+            {"parameters": 11},
+            r"Net\(width=2, name='a'\) has 10 parameters, but `expect` has 11\. Are",
+        ),
+        ({"convolutions": 1}, r"has 2 convolutions, but `expect` has 1\. Are"),
         (
             {"parameters": 1234, "convolutions": 2},
-            r"has 10 parameters and 2 convolutions; expected 1,234 and 2: are",
+            r"has 10 parameters and 2 convolutions, but `expect` has 1,234 and 2\. Are",
         ),
     ],
 )
@@ -59,9 +62,9 @@ def test_a_model_with_other_counts_is_refused(expect: dict[str, int], found: str
 
 
 def test_one_of_a_kind_is_named_in_the_singular_and_no_call_has_none() -> None:
-    with pytest.raises(WorkloadError, match="has 1 convolution; expected 2"):
+    with pytest.raises(WorkloadError, match="has 1 convolution, but `expect` has 2"):
         called(cell(convolutions=2), nn.Sequential(nn.Conv2d(3, 1, 1)))
-    with pytest.raises(WorkloadError, match="has 0 parameters; expected 2"):
+    with pytest.raises(WorkloadError, match="has 0 parameters, but `expect` has 2"):
         called(cell(parameters=2))
 
 

@@ -344,7 +344,7 @@ def test_a_graphs_own_inputs_are_filled_before_its_replay(graphs: list[Any]) -> 
 
 
 def test_a_step_that_no_graph_can_hold_is_an_error(graphs: list[Any]) -> None:
-    with pytest.raises(WorkloadError, match="execution cuda_graph: a graph cannot hold the step"):
+    with pytest.raises(WorkloadError, match="execution cuda_graph: the step cannot be captured"):
         CapturedStep(doubled(capturable=False))(torch.ones(2))
     assert graphs == []
 
@@ -386,7 +386,7 @@ def test_a_loop_is_profiled_with_the_reason_if_no_graph_holds_it(
         return
     assert found is None
     assert note in (part.steady_device_note or "")
-    assert (part.steady_device_note or "").endswith("; the profiler saw no kernels")
+    assert (part.steady_device_note or "").endswith("; the profiler found no kernels")
 
 
 class FakeReplays:

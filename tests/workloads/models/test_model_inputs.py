@@ -76,6 +76,6 @@ def test_own_losses_are_found_where_models_put_them() -> None:
     )
     for output in others:
         with pytest.raises(
-            WorkloadError, match="loss own takes a loss from the model, which returned"
+            WorkloadError, match="loss own needs a loss from the model, which returned"
         ):
             own(output)

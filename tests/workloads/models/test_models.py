@@ -208,7 +208,7 @@ def test_a_step_of_the_users_own_trains_alone_and_what_is_no_model_is_named() ->
     ran = step.step(context()).run(torch.tensor([2.0, 3.0]))
     assert ran.tolist() == [4.0, 9.0]
     for name, kind in (("number", "a int"), ("Detected", "a class")):
-        with pytest.raises(WorkloadError, match=f"{name} is {kind}; allowed: a workload, made by"):
+        with pytest.raises(WorkloadError, match=f"{name} is {kind}; allowed: a function with the"):
             find_workload(here(name))
     with pytest.raises(WorkloadError, match="no_model returned a str; allowed: a torch.nn.Module"):
         build(here("no_model"), context())
@@ -228,7 +228,7 @@ def test_a_frozen_model_only_infers_and_one_without_weights_says_so(tmp_path: Pa
     )
     for name in ("frozen", "none"):
         with pytest.raises(
-            WorkloadError, match=f"{name} has nothing to train; allowed: `direction"
+            WorkloadError, match=f"{name} has no weights to train; allowed: `direction"
         ):
             build(f"{file}:{name}", context())
     assert build(f"{file}:frozen", context("inference")).has_parameters

@@ -52,7 +52,11 @@ def test_a_function_of_inputs_has_a_file_and_a_name() -> None:
             "found no shape with height or width, which regime",
         ),
         ([{"shape": ["batch"]}, {"shape": ["width"]}], {"space"}, None),
-        ([{"shape": ["batch", "depth"]}], set(), "found the size 'depth'; the input 2x3x8x8 has"),
+        (
+            [{"shape": ["batch", "depth"]}],
+            set(),
+            "found the size 'depth', but the input 2x3x8x8 has",
+        ),
     ],
 )
 def test_inputs_name_the_batch_and_what_a_regime_varies(

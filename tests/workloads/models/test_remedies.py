@@ -90,8 +90,8 @@ DIFFER = "with --input: tensors that are combined differ in size"
             "--argument right=...; to time it as a step, annotate `right: torch.Tensor`",
         ),
         ("pair", "2x3x8x8", {"zzz": 1}, ""),
-        ("Two", "2x3x4x6", {}, "other sizes with --input: Linear was given 2x4x4x6"),
-        ("Two", "2x4x4x5", {}, "other sizes with --input: Conv2d was given 2x4x4x5"),
+        ("Two", "2x3x4x6", {}, "other sizes with --input: Linear was called with 2x4x4x6"),
+        ("Two", "2x4x4x5", {}, "other sizes with --input: Conv2d was called with 2x4x4x5"),
     ],
 )
 def test_what_to_try_is_told_by_the_sizes_and_the_names(

@@ -33,18 +33,18 @@ def test_a_tensor_is_made_of_what_its_type_holds(columns: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"dtype": "int64"}, "int64 takes either `below` or `value`, found neither"),
+        ({"dtype": "int64"}, "int64 needs either `below` or `value`, found neither"),
         (
             {"dtype": "int64", "below": 2, "value": 1},
-            "int64 takes either `below` or `value`, found both",
+            "int64 needs either `below` or `value`, found both",
         ),
         ({"below": 2}, "`below` needs a dtype of int64, int32, uint8; found no dtype"),
         (
             {"dtype": "float32", "below": 2},
             "`below` needs a dtype of int64, int32, uint8; found float32",
         ),
-        ({"dtype": "uint8", "below": 257}, "uint8 holds 0 to 255, found a larger value"),
-        ({"dtype": "uint8", "value": 256}, "uint8 holds 0 to 255, found a larger value"),
+        ({"dtype": "uint8", "below": 257}, "uint8 allows numbers up to 255, found a larger number"),
+        ({"dtype": "uint8", "value": 256}, "uint8 allows numbers up to 255, found a larger number"),
         ({"dtype": "int64", "value": 0.5}, "int64 takes a whole number, found 0.5"),
     ],
 )

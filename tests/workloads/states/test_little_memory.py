@@ -67,7 +67,7 @@ def test_less_memory_than_is_to_be_left_is_an_error(monkeypatch: pytest.MonkeyPa
     step = TimedStep(prepare=lambda shape: None, run=lambda inputs: None)
     state = make_state("little_memory", {})
     surrounded = state.surround(step, replace(context_of("plain"), device=GPU.torch))
-    with pytest.raises(WorkloadError, match="free_mib is 1024, and .* only 800 MiB are free"):
+    with pytest.raises(WorkloadError, match="free_mib is 1024, but .* leave only 800 MiB free"):
         surrounded.prepare((1,))
 
 

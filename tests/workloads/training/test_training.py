@@ -143,7 +143,7 @@ def test_cross_entropy_takes_scores_of_classes(shape: tuple[int, ...], fault: st
     with pytest.raises(WorkloadError, match=fault):
         loss(scores)
     with pytest.raises(
-        WorkloadError, match="takes floating-point tensors, the model returned a li"
+        WorkloadError, match="needs floating-point tensors, but the model returned a li"
     ):
         loss([torch.arange(3)])
 
@@ -177,5 +177,5 @@ def test_an_optimiser_is_capturable_on_a_gpu_alone(
 def test_a_loss_of_the_models_own_is_taken_as_it_is() -> None:
     loss = torch.tensor(2.0)
     assert make_loss("own")({"loss": loss}) is loss and make_loss("own")((loss, 1)) is loss
-    with pytest.raises(WorkloadError, match="loss own takes a loss .* which returned a dict"):
+    with pytest.raises(WorkloadError, match="loss own needs a loss .* which returned a dict"):
         make_loss("own")({"loss": torch.ones(2)})

@@ -66,9 +66,9 @@ USUAL = Machine(
         ({}, "calibration as usual"),
         ({"copy": 1.019}, "calibration as usual"),
         ({"copy": 0.981}, "calibration as usual"),
-        ({"copy": 1.03}, "speed / usual speed: matrix product 1.000, copy 1.030"),
-        ({"matmul": 0.97}, "speed / usual speed: matrix product 0.970"),
-        ({"matmul": None, "copy": 0.97}, "speed / usual speed: copy 0.970"),
+        ({"copy": 1.03}, "speed divided by usual speed: matrix product 1.000, copy 1.030"),
+        ({"matmul": 0.97}, "speed divided by usual speed: matrix product 0.970"),
+        ({"matmul": None, "copy": 0.97}, "speed divided by usual speed: copy 0.970"),
         ({"matmul": None}, None),
     ],
 )
@@ -157,14 +157,14 @@ def test_wall_times_and_larger_ratios_come_first_in_a_change() -> None:
         ([found(metric="cold_warm", ratio=3.0)], ": 3.00 times as much"),
         (
             [found(metric="steady_device", wall_ratio=1.01)],
-            "GPU work 10.0% more; the loop is CPU-bound: wall 1.00% more",
+            "device time 10.0% more, wall time 1.00% more (the loop is CPU-bound)",
         ),
         (
             [
                 found(metric="steady_device", wall_ratio=1.01),
                 found("b", "steady_device", wall_ratio=1.02, ratio=1.2),
             ],
-            "GPU work 10.0 to 20.0% more; the loop is CPU-bound: wall 1.00 to 2.00% more",
+            "device time 10.0 to 20.0% more, wall time 1.00 to 2.00% more (the loop is CPU-bound)",
         ),
         ([found(metric="failure", ratio=None, before="ok", now="crash")], ": ok → crash"),
         (
@@ -319,7 +319,7 @@ def test_a_list_ends_after_so_many_rows(night: Night, count: int) -> None:
     }
     assert len(shown["Alerts"].items) == len(shown["Every series"].rows) == MOST_ROWS
     more = [" ".join(note) for note in shown["Every series"].notes]
-    assert more == (["and 1 more: the JSON has all."] if count > MOST_ROWS else [])
+    assert more == (["and 1 more. The JSON report has all of them."] if count > MOST_ROWS else [])
     name, step, _ = shown["Every series"].rows[0]
     assert name.startswith(blunt.key.cell) and step == "values vary"
     assert shown["Every series"].rows[1][1] == ""
