@@ -7,10 +7,10 @@ TWICE = 2.0  # larger ratios are shown as "times as much" instead of percent
 MIB, GIB = 2.0**20, 2.0**30
 
 
-def number(value: float | None, missing: str = "") -> str:
+def number(value: float | None) -> str:
     """Format a float with three significant digits, or an int with all its digits."""
     if value is None:
-        return missing
+        return ""
     if isinstance(value, int):
         return f"{value:,}"
     if not value or not math.isfinite(value):
@@ -32,7 +32,6 @@ def given(value: float) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Format a number with two significant digits."""
     if value < 10 or not math.isfinite(value):
         return f"{value:.2g}"
     return f"{float(f'{value:.2g}'):,.0f}"

@@ -65,7 +65,7 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
     missing = [module for module in CLUSTER_EXTRA if find_spec(module) is None]
     if missing and ("provider" in ray_part or (address and address.plain is not None)):
         raise LaunchFileError(
-            f"{path} describes a cluster, but {', '.join(missing)} is not installed: "
+            f"{path} uses a cluster, for which {', '.join(missing)} is not installed: "
             "pip install 'cudnn-sweep[cluster]'"
         )
     if "provider" in ray_part:
@@ -76,7 +76,6 @@ def read_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
 
 
 def no_launch_file(path: Path, sweep_model: type[M]) -> LaunchFile[M]:
-    """Return a launch file with all defaults, for a run on this machine."""
     return LaunchFile(path=path, sweep=sweep_model(), ray_part={})
 
 

@@ -249,7 +249,6 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return a hint with the most similar allowed word, or an empty text."""
     near = get_close_matches(word, sorted(allowed), n=1)
     return f" (did you mean `{near[0]}`?)" if near else ""
 

@@ -7,8 +7,6 @@ from cudnn_sweep.cluster.errors import ClusterError, LocalRayError
 from cudnn_sweep.orchestrator.exit_codes import ExitCode
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-
 
 class OrchestratorError(Exception):
     exit_code = ExitCode.USAGE
@@ -23,8 +21,6 @@ class NeedsGpuError(SpecError):
 
 
 class ModelError(SpecError):
-    """A failure of the user's model."""
-
     exit_code = ExitCode.DOES_NOT_RUN
 
 
@@ -53,7 +49,7 @@ class UnfinishedError(OrchestratorError):
 
 
 class WebhookError(OrchestratorError):
-    """A webhook rejected a message. The text shows only the host, because the URL is secret."""
+    """A message could not be posted to a webhook. The text has no secret part of the URL."""
 
 
 class OutputError(OrchestratorError):
@@ -65,7 +61,7 @@ MISTAKES = (AnalysisError, ClusterError, OrchestratorError, WorkloadError)
 
 def exit_code_of(error: Exception) -> ExitCode:
     cause = error.__cause__ or error
-    if isinstance(cause, OSError) and cause.errno in DISK_FULL:
+    if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
         return ExitCode.UNFINISHED
     if isinstance(error, OrchestratorError):
         return error.exit_code

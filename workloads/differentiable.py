@@ -17,7 +17,7 @@ def differentiable_step(
     context: Context,
     function: Callable[[torch.Tensor], torch.Tensor],
     parameters: Mapping[str, torch.Tensor],
-    output_shape: Callable[[Shape], Shape],
+    output_shape: Callable[[Shape], Shape] = lambda shape: shape,
 ) -> TimedStep:
     """Return a step that runs `function` and, unless the direction is `forward`, its backward pass.
 

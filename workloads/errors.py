@@ -12,7 +12,7 @@ MOST_NAMES = 30  # longest list of allowed names that a message shows in full
 
 
 class WorkloadError(Exception):
-    """A user's mistake in a name or suite. The message lists the allowed values."""
+    """A user's mistake in a name, suite or model."""
 
 
 class CellsError(WorkloadError):

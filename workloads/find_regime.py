@@ -40,9 +40,7 @@ def own_regime_type(name: str, rule: object) -> type[ShapeRegime]:
         )
     if isabstract(rule):
         raise WorkloadError(f"regime {name} has no method `period`")
-    if getattr(rule, "varies", None) not in VARIES:
+    if (varies := getattr(rule, "varies", None)) not in VARIES:
         allowed = ", ".join(map(repr, VARIES))
-        raise WorkloadError(
-            f"regime {name}: its `varies` is {getattr(rule, 'varies', None)!r}; allowed: {allowed}"
-        )
+        raise WorkloadError(f"regime {name}: its `varies` is {varies!r}; allowed: {allowed}")
     return rule

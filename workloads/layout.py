@@ -31,7 +31,6 @@ def memory_format(layout: str, dimensions: int) -> "torch.memory_format":
 
 
 def lay_out(tensor: "torch.Tensor", layout: str) -> "torch.Tensor":
-    """Convert a tensor to a layout."""
     # `contiguous(memory_format=...)` would keep the strides of a tensor with one channel
     return tensor.to(memory_format=memory_format(layout, tensor.dim()))
 

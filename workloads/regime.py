@@ -74,14 +74,10 @@ class SpatialRegime(ShapeRegime):
                 f"{base[2:]}"
             )
         return [
-            resized(base, tuple(self.rounded(size) - wide * count for size in base[2:]))
+            (*base[:2], *(self.rounded(size) - wide * count for size in base[2:]))
             for count in counts
         ]
 
     def rounded(self, size: float) -> int:
         """Round `size` down to a multiple of `multiple`. The result is never 0."""
         return max(1, int(size) // self.multiple) * self.multiple
-
-
-def resized(base: Shape, space: Shape) -> Shape:
-    return (*base[:2], *space)

@@ -105,7 +105,6 @@ def regime_facts(name: str, imported: type[ShapeRegime]) -> WorkloadFacts:
 
 
 def why_no_cuda() -> str:
-    """Return a message that explains why torch finds no GPU."""
     import torch
 
     version, cuda = torch.__version__, torch.version.cuda

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from hashlib import blake2b
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -64,7 +64,6 @@ def _is_missing(place: str, error: Exception) -> bool:
 
 
 def _reason(place: str, error: Exception) -> str:
-    """Return a message that explains why `place` cannot be imported."""
     cause = f"{type(error).__name__}: {error}"
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return cause
@@ -82,18 +81,14 @@ def _reason(place: str, error: Exception) -> str:
 
 
 def module_of(place: str) -> ModuleType | None:
-    """Return the module that was imported from `place`, or None."""
     return sys.modules.get(_file_module(Path(place)) if place.endswith(".py") else place)
 
 
 def _file_module(file: Path) -> str:
     """Return a module name for a file. A number makes the name unique."""
-    name, path = f"sweep_user_{file.stem}", str(file.resolve())
-    for number in count(2):
-        if name not in sys.modules or sys.modules[name].__file__ == path:
-            break
-        name = f"sweep_user_{file.stem}_{number}"
-    return name
+    first, path = f"sweep_user_{file.stem}", str(file.resolve())
+    names = chain([first], (f"{first}_{number}" for number in count(2)))
+    return next(n for n in names if n not in sys.modules or sys.modules[n].__file__ == path)
 
 
 def _import_file(file: Path) -> ModuleType:

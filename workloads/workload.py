@@ -52,9 +52,9 @@ class Context:
     state: State | None = None
     """State in which the step runs. None if there is none."""
     execution: str = EAGER
-    """Name of the execution: a key of EXECUTIONS."""
+    """Name of the execution, such as `eager`, `compile` or `cuda_graph`."""
     distribute: Callable[[torch.nn.Module], torch.nn.Module] | None = None
-    """Wraps a model for training over several GPUs. None if there is only one GPU."""
+    """Wraps a model for training in several ranks. None if there is only one rank."""
     reference: bool = False
     """Whether to compute in float64, as a reference for errors."""
     _calls: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)

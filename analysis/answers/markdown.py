@@ -50,9 +50,8 @@ def _inline(text: str) -> str:
     if not isinstance(text, Verbatim):
         return unlinked(re.sub(r"([\\`*_\[\]~$])", r"\\\1", escape(words, quote=False)))
     pad = " " if "`" in (words[:1], words[-1:]) else ""
-    fence = "`" * (
-        1 + max(map(len, re.findall("`+", words)), default=0)
-    )  # longer than any in words
+    # A fence is longer than any row of backticks in the text.
+    fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
     return f"{fence}{pad}{words}{pad}{fence}" if words else ""
 
 

@@ -183,7 +183,7 @@ def find_side(text: str, names: list[NamedSide]) -> NamedSide:
     if len(sides) > 1:
         raise QueryError(f"{text} may mean {_listed(sides)}. Name one of them as KIND=NAME.")
     if not sides:
-        raise QueryError(f"{text}: no results match. There are {_listed(among or names)}")
+        raise QueryError(f"{text}: no results match. There are {_listed(among or names)}.")
     return sides[0]
 
 

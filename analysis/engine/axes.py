@@ -5,12 +5,11 @@ import pyarrow as pa
 from cudnn_sweep.analysis.engine.queries import literal
 from cudnn_sweep.analysis.store.schema import arrow_schema, axes, columns_of
 
-OF_MODELS = ("model_arguments", "loss", "optimiser")
 NAMED = (
     *(
         name
         for name in columns_of("cell")
-        if name in axes() or name in OF_MODELS or name.endswith("_parameters")
+        if name in (*axes(), "model_arguments", "loss", "optimiser") or name.endswith("_parameters")
     ),
     "gpu",
 )
@@ -72,7 +71,7 @@ select
 from records
 group by cell_id;
 
--- Cells that have the default value on every axis, except on the axes in `named`.
+-- Cells that have the default value on each axis with a default, except on the axes in `named`.
 create or replace macro usual_cells(named) as table
 select distinct cell_id
 from records

@@ -61,15 +61,14 @@ COPIED_PAIRS = """\
 create or replace macro block_pairs(flag, from_value, to_value, of_sweep, is_over := null) as table
 from copied_pairs;
 """
-SPILLS = "sweep-query-"  # prefix of the folder to which DuckDB spills
 # Queries with macros use `execute`, because `sql` would plan them twice. `execute` gives a warning.
 warnings.filterwarnings(
     "ignore", "Arrow output on a DB-API result", UserWarning, re.escape(__name__)
 )
 HINTS = {  # for names that users expect in `records`
-    "cell": "is not a column; select workload, problem, input_shape, ... or cell_id instead",
+    "cell": "is made of workload, problem, input_shape, ...; select those, or cell_id",
     "throttled": "is a value in the list `warnings`; use list_contains(warnings, 'throttled')",
-    "search_ms": "is the column tuning_ms of `break_even()`; try `from break_even()`",
+    "search_ms": "is a column of `break_even()`; try `select search_ms from break_even()`",
 }
 NO_FILES = (
     "a query cannot read files; `sweep query --export store.duckdb` writes `records` to a database "
@@ -225,7 +224,9 @@ class Database:
     def _read_records(self) -> None:
         self._connection.register("loose_rows", self._snapshot.loose.combine_chunks())
         self._connection.register("part_rows", self._snapshot.parts)
-        rows = self._rows()
+        kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
+        stored = [name for name, rows in kinds.items() if len(rows)] or kinds  # no empty tables
+        rows = " union all ".join(f"select * from {name}" for name in stored)
         repeated = self._connection.sql(REPEATED_KEYS.format(rows=rows)).to_arrow_table()
         self._connection.register("repeated_keys", repeated)
         view = RECORDS_VIEW if repeated.num_rows else "create or replace view records as {rows}"
@@ -256,12 +257,6 @@ class Database:
         self._connection.execute(self._view)
         self._connection.execute("drop table no_records")
 
-    def _rows(self) -> str:
-        """Return a SELECT of the stored rows. It leaves out empty tables."""
-        kinds = {"part_rows": self._snapshot.parts.files, "loose_rows": self._snapshot.loose}
-        stored = [name for name, rows in kinds.items() if len(rows)] or kinds
-        return " union all ".join(f"select * from {name}" for name in stored)
-
     def _refuse_all_but_select(self, sql: str) -> None:
         try:
             found = [each.type.name for each in self._connection.extract_statements(sql)]
@@ -289,7 +284,7 @@ def _told(failure: str) -> str:
 
 
 def left_out(torn: str) -> str:
-    return f"{torn} was left out, because it is damaged or has no records"
+    return f"{torn} was left out (damaged, or without records); the next launch sets it aside"
 
 
 class _Instance:
@@ -303,7 +298,7 @@ class _Instance:
         with suppress(OSError):
             # a user's SQL can write to this folder, so nothing else is in it
             parent = Path(tempfile.gettempdir())
-            folder = str(self._spill.enter_context(held_folder(SPILLS, parent)))
+            folder = str(self._spill.enter_context(held_folder("sweep-query-", parent)))
         self.connection = duckdb.connect(file)
         self._macros: dict[str, str] = {}
         self.copied: Files | None = None  # files whose rows are in `copied_records`, if known

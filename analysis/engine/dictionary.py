@@ -17,8 +17,8 @@ SHARED = {
     "loop_kind": "kind of loop, closed or open; mixed if baseline and candidate differ",
     "in_turns": "whether the processes of a block took turns",
     "blocks": "number of blocks whose trials ended well and can be compared",
-    "split_blocks": "number of blocks left out because trials ran on different slots or launches",
-    "doubtful_blocks": "number of blocks left out because the GPU was shared or throttled",
+    "split_blocks": "number of blocks left out: trials ran on different slots or in two launches",
+    "doubtful_blocks": "number of blocks left out: a trial shared its GPU, or both were throttled",
     "unpaired_blocks": "number of blocks left out because a trial failed or is missing",
     "recorded_blocks": "number of blocks with trials of both configs, including blocks left out",
     "at_most": "largest number of blocks that the sweep may run; null if the number is fixed",
@@ -52,8 +52,8 @@ SHARED = {
     "same_kernels_device_ratio": "device ratio over the blocks in which the kernels are the same",
     "headline": "changes of wall and device time if the loop is CPU-bound and the verdicts differ; "
     "otherwise null",
-    "wall_statistical_verdict": "verdict of the statistical test, without regard to failures",
-    "device_statistical_verdict": "verdict of the statistical test, without regard to failures",
+    "wall_statistical_verdict": "verdict of the statistical test alone",
+    "device_statistical_verdict": "verdict of the statistical test alone",
     "memory_ratio": "peak reserved memory of the candidate divided by that of the baseline",
     "memory_verdict": "verdict on memory_ratio; helps means that the candidate needs less memory",
     "baseline_peak_allocated_bytes": "peak memory of tensors and workspaces of the baseline",
@@ -66,6 +66,8 @@ SHARED = {
     "recorded": "number of recorded trials of the sweep, night or cell",
     "ok": "number of trials that ended well",
     "failed": "number of trials that did not end well",
+    "not_begun": "number of the sweep's planned cells without a recorded trial",
+    "surroundings": "name of the code that surrounds a step; other questions call it `state`",
     "first_started_at": "time at which the first trial started, in UTC",
     "last_ended_at": "time at which the last trial ended, in UTC",
 }
@@ -76,7 +78,8 @@ ENDS = {"low": "lower", "high": "upper"}
 
 def meaning(question: NamedQuery, column: str) -> str | None:
     """Return the meaning of a column, or None if it is unknown."""
-    for known in (question.columns, SHARED, _stored_meanings()):
+    stored = {field.name: field.metadata[b"meaning"].decode() for field in arrow_schema()}
+    for known in (question.columns, SHARED, stored):
         if column in known:
             return known[column]
     if end := ENDS.get(column.rpartition("_")[2]):
@@ -94,11 +97,3 @@ def columns_explained(question: NamedQuery) -> dict[str, str]:
     with TemporaryDirectory() as empty, open_database(open_store(empty)) as database:
         names = database.ask(question).column_names
     return {name: meaning(question, name) or "" for name in names}
-
-
-def _stored_meanings() -> dict[str, str]:
-    return {
-        field.name: field.metadata[b"meaning"].decode()
-        for field in arrow_schema()
-        if field.metadata
-    }

@@ -80,7 +80,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 def _csv_cell(value: object) -> str:
     text = value if isinstance(value, str) else _cell(value)
-    # Some readers end a row at a carriage return. `printable` removes escape codes for terminals.
+    # Some readers end a row at a carriage return. `printable` replaces escape codes for terminals.
     lines = printable(text.replace("\r\n", "\n").replace("\r", "\n"))
     return _no_formula(lines) if isinstance(value, str) else lines
 

@@ -46,12 +46,6 @@ qualify row_number() over (
 ) = 1;
 """
 
-# DuckDB plans the body of a macro when it creates the macro. That is faster if `records` is empty.
-NO_RECORDS = """\
-create or replace table no_records as {rows};
-create or replace view records as from no_records;
-"""
-NO_RECORDS_END = "drop table no_records;\n"
 
 PATTERN = "sweep=*/**/*.parquet"
 OTHER_COLUMNS = ("launch",)  # columns of questions that `records` does not have
@@ -70,9 +64,13 @@ def prelude_sql(store: Stored) -> str:
     view = RECORDS_VIEW.format(
         rows=with_config(rows), repeated=REPEATED_KEYS.format(rows="from stored")
     )
-    empty = NO_RECORDS.format(rows=with_config(_no_rows()))
+    # DuckDB plans the body of a macro when it creates the macro, faster if `records` is empty.
+    empty = (
+        f"create or replace table no_records as {with_config(_no_rows())};\n"
+        "create or replace view records as from no_records;\n"
+    )
     every = [macros(), *question_macros().values()]
-    return hint + QUOTED_MACRO + empty + "\n".join(every) + view + NO_RECORDS_END
+    return hint + QUOTED_MACRO + empty + "\n".join(every) + view + "drop table no_records;\n"
 
 
 def macros() -> str:
@@ -116,7 +114,6 @@ def each_macro() -> Mapping[str, str]:
 
 
 def _no_rows() -> str:
-    """Return a SELECT of all columns with their types, but without rows."""
     columns = ",\n".join(
         f"    null::{sql_type(field.type)} as {field.name}" for field in arrow_schema()
     )

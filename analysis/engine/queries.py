@@ -41,7 +41,7 @@ SHARED = """\
 -- $field TEXT = 'benchmark': setting in which baseline and candidate differ
 -- $baseline TEXT = 'false': value of the setting in the baseline ('null' if it was not set)
 -- $candidate TEXT = 'true': value of the setting in the candidate
--- $min_effect DOUBLE = 0.03: relative difference below which two values are treated as equal
+-- $min_effect DOUBLE = 0.03: smallest relative difference that counts as an effect
 -- $launch TEXT = NULL: name of a launch, to read only its nights; all sweeps if null
 -- $until TEXT = NULL: date of the last night to read, such as 2026-11-21; all nights if null
 -- $sweep_id TEXT = NULL: id of a sweep, or a pattern such as night-*; all sweeps if null
@@ -55,12 +55,11 @@ DEFINED = re.compile(
     r"^ +(?:(?:(?!--).)*(?:\bas |\.))?(?P<name>[a-z]\w*),? -- (?!noqa)(?P<meaning>.+)", re.MULTILINE
 )
 CONTINUED = re.compile(rf"^(-- {NAMES}: .+)\n--     (?=\S)", re.MULTILINE)
-TRUTH = {"true": True, "false": False}
 READERS: dict[str, Callable[[str], Value]] = {
     "TEXT": str,
     "DOUBLE": float,
     "BIGINT": int,
-    "BOOLEAN": lambda text: TRUTH[text.lower()],
+    "BOOLEAN": lambda text: {"true": True, "false": False}[text.lower()],
 }
 
 
@@ -145,7 +144,7 @@ def part_names() -> list[str]:
 @cache
 def _part_texts() -> Mapping[str, str]:
     """Return the SQL of the questions in subfolders, by name. A .toml file has a template in `text`
-    and a table of values for each question."""
+    and a table of values for each question, whose name begins with its number."""
     found: dict[str, str] = {}
     for part in filter(lambda each: each.is_dir(), (ANALYSIS / "sql").iterdir()):
         for each in part.iterdir():
@@ -154,7 +153,7 @@ def _part_texts() -> Mapping[str, str]:
                 text = tables.pop("text")
                 for name, said in tables.items():
                     said["notes"] = said["notes"].replace("\n", "\n-- ")
-                    found[f"{part.name}/{name}"] = text.format(**said)
+                    found[f"{part.name}/{name}"] = text.format(number=int(name[:2]), **said)
             else:
                 found[f"{part.name}/{each.name.removesuffix('.sql')}"] = each.read_text()
     return found

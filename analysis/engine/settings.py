@@ -39,7 +39,6 @@ SQL_TYPES = {
 
 
 def as_text(value: SettingValue | ArrowMap) -> str:
-    """Return the value of a setting as text."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -3,17 +3,18 @@
 
 -- Return the mean and its standard errors for each cell and clock, as input of `judged`. `logs` is
 -- the name of a table with one row for each block and clock. It has the columns cell, clock,
--- observed (a log ratio), choice (a hash of the kernels; null if unknown), pool (equal for cells
--- with equal settings) and share (the share of the 5% error that the test may use).
+-- observed (a log ratio), choice (a hash of the kernels; null if unknown) and pool (equal for cells
+-- with equal settings). The optional column `share` has the share of the 5% error that the test may
+-- use (1 if it is missing).
 --
 -- The optional columns `elsewhere` and `error` have variances from other cells and from rounds
 -- within blocks. The larger one is pooled with the variance between blocks, with one degree of
--- freedom. The optional column `origin` has the host and launch of a CPU-bound loop. DerSimonian
--- and Laird's variance between origins is added.
+-- freedom, unless two choices differ by 3% or more. The optional column `origin` has the host and
+-- launch of a CPU-bound loop. If there are several, DerSimonian and Laird's variance is added.
 --
--- If there are several choices, their shares follow a Dirichlet distribution. If there is one
--- choice, the interval allows for another one, which no process has made yet. The other one has a
--- share of at most 1 - (0.025 * share) ** (1 / blocks).
+-- With several choices, and three blocks more than choices, shares follow a Dirichlet distribution.
+-- With one choice, the interval allows for an unseen one if other cells of the pool have one. Its
+-- share is at most 1 - (0.025 * share) ** (1 / blocks), and 20 times the pool's share of such ones.
 --
 -- `se_low` and `se_high`, multiplied by t_half(df, share), are the distances to the interval's
 -- ends. `unseen_low` and `unseen_high` are the parts of these distances for choices that no process
@@ -24,6 +25,7 @@ with given as materialized (
     where observed is not null
     union all by name
     select
+        null::double as share,
         null::double as elsewhere,
         null::double as error,
         null::text as origin
@@ -261,8 +263,7 @@ with sided as (
         clock,
         ln(ms) as observed,
         choice,
-        concat_ws('|', pool, side) as pool,
-        1 as share -- noqa: RF04
+        concat_ws('|', pool, side) as pool
     from (
         unpivot (from query_table(processes))
         on wall, device

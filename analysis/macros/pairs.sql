@@ -105,7 +105,6 @@ select
     greatest(cold_peak_reserved_bytes, steady_peak_reserved_bytes) as peak_reserved_bytes,
     greatest(cold_peak_allocated_bytes, steady_peak_allocated_bytes) as peak_allocated_bytes,
     logged_workspace_bytes as workspace_bytes,
-    compute_cache_entries_added as cache_entries,
     steady_iterations as steps,
     steady_device_source as source,
     1000 * one_time_s as one_time_ms,
@@ -154,8 +153,8 @@ where [cell_id, other_settings] in (
 create or replace macro of_each_side() as [
     'ok', 'trial_id', 'loop_kind', 'cache', 'steps', 'steady_wall_ms', 'steady_device_ms', 'source',
     'kernels_source', 'kernels_hash', 'settings', 'first_ms', 'second_ms', 'one_time_ms',
-    'compile_ms', 'compiles', 'cache_entries', 'peak_reserved_bytes', 'peak_allocated_bytes',
-    'workspace_bytes', 'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
+    'compile_ms', 'compiles', 'peak_reserved_bytes', 'peak_allocated_bytes', 'workspace_bytes',
+    'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
 ];
 
 -- Step 2 of `block_pairs`. Return one row for each block and set of other settings. It has the

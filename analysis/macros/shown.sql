@@ -41,7 +41,7 @@ create or replace macro is_decided(verdict) as
 create or replace macro not_slower(blocks, ratio_high, min_effect) as
     blocks > 1 and ratio_high < 1 + min_effect;
 
--- Return 'undecided' instead of 'inconclusive' if some blocks have not been tested yet.
+-- Return 'undecided' instead of 'inconclusive' before three blocks and between interim analyses.
 create or replace macro so_far(verdict, looked) as
     if(verdict = 'inconclusive' and not looked, 'undecided', verdict);
 

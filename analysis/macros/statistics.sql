@@ -126,8 +126,8 @@ create or replace macro p_of_failures(failed, others, n) as
         )
     ));
 
--- Return whether one side fails more often than the other in `n` blocks, by Fisher's test. Any
--- further failure is enough if no block has times (`timed` is 0).
+-- Return whether one side fails more often than the other in `n` blocks, by Fisher's test. One more
+-- failure is enough if no block has times (`timed` is 0).
 create or replace macro surely_fails(failed, others, n, timed, share) as
     failed > others and (timed = 0 or p_of_failures(failed, others, n) < 0.05 * share);
 
@@ -147,8 +147,8 @@ create or replace macro verdict(mean, se_low, se_high, df, adjusted_p, least, sh
 end;
 
 -- Return a verdict for each cell and clock (wall, device, memory, ...). `estimates` is the name of
--- a table with the columns cell, clock, mean, se, df and family. It may have further columns of
--- `over_choices`. The p values of a family are corrected by Benjamini and Hochberg's procedure, at
+-- a table with the columns cell, clock, mean, se and df. It may have further columns of
+-- `over_choices`, and the column family. The p values of a family are corrected by Benjamini and Hochberg's procedure, at
 -- the level 0.05 * share. `of_cells` is the number of rows of the whole plan, which all count as
 -- tests. `blocks_needed` is the number of further blocks that an inconclusive verdict needs.
 -- `blocks_alone` is that number without the correction. If `too_early` is true, the verdict is
@@ -174,6 +174,7 @@ with given as (
         from query_table(estimates)
         union all by name
         select
+            null as family,
             null::double as share,
             null::boolean as too_early,
             null::bigint as blocks,
@@ -293,9 +294,6 @@ create or replace macro in_percent(ratio, ratio_low, ratio_high) as format(
     if(ratio_low < 1 and ratio_high > 1, ' to ', '–'),
     100 * if(ratio < 1, 1 - ratio_low, ratio_high - 1)
 );
-
--- Return the standard error of the difference of two means, from variances and sizes (Welch).
-create or replace macro welch_se(var_1, n_1, var_2, n_2) as sqrt(var_1 / n_1 + var_2 / n_2);
 
 -- Return the degrees of freedom of Welch's test, rounded down. Return null for groups of one value.
 create or replace macro welch_df(var_1, n_1, var_2, n_2) as case

@@ -1,29 +1,36 @@
 -- Macros that compare two sides of the results, such as two sweeps, versions, GPUs or dates.
 
--- Return the kinds and names of sides that `sweep compare` accepts.
-create or replace macro side_names() as table
-with named as (
-    select
-        sweep_id as sweep,
-        torch,
-        cudnn::text as cudnn,
-        driver,
-        version as ours,
-        software_hash as software,
-        gpu,
-        gpu_uuid as uuid,
-        strftime(started_at, '%Y-%m-%d') as date
-    from records
-)
-
-select distinct
+-- Return one row for each trial and kind of side, with the name of the trial's side.
+create or replace macro sided_trials() as table
+select
+    trial,
     kind,
     name
 from (
-    unpivot named
+    unpivot (
+        select
+            [sweep_id, trial_id] as trial,
+            sweep_id as sweep,
+            torch,
+            cudnn::text as cudnn,
+            driver,
+            version as ours,
+            software_hash as software,
+            gpu,
+            gpu_uuid as uuid,
+            strftime(started_at, '%Y-%m-%d') as date
+        from records
+    )
     on sweep, torch, cudnn, driver, ours, software, gpu, uuid, date
     into name kind value name
 );
+
+-- Return the kinds and names of sides that `sweep compare` accepts.
+create or replace macro side_names() as table
+select distinct
+    kind,
+    name
+from sided_trials();
 
 -- Return the records of one side. Records of a throttled or shared GPU are left out.
 create or replace macro of_side(of_kind, of_name) as table
@@ -31,17 +38,10 @@ select * -- noqa: AM04
 from configured(null, null)
 where
     not is_doubtful(warnings)
-    and case of_kind
-        when 'sweep' then sweep_id
-        when 'torch' then torch
-        when 'cudnn' then cudnn::text
-        when 'driver' then driver
-        when 'ours' then version
-        when 'software' then software_hash
-        when 'gpu' then gpu
-        when 'uuid' then gpu_uuid
-        when 'date' then strftime(started_at, '%Y-%m-%d')
-    end = of_name;
+    and [sweep_id, trial_id] in (
+        select trial from sided_trials()
+        where kind = of_kind and name = of_name
+    );
 
 -- Return the wall times of all steps of each open loop.
 create or replace macro open_loops() as table
@@ -191,7 +191,6 @@ block_logs as (
         b.cell,
         b.pool,
         b.choice || ' ' || c.choice as choice,
-        1 as share, -- noqa: RF04
         wall,
         device
     from same_blocks('processes', 'b', 'c')
@@ -205,26 +204,20 @@ by_clock as (
 ),
 
 in_blocks as materialized (
-    select
-        * exclude (usual, others),
-        in_choices(choices, blocks, most_alike, usual, others, ln(1 + min_effect)) as by_choice
+    select -- noqa: ST06
+        columns(['cell', 'clock', 'mean', 'se', 'df', 'se_low', 'se_high']),
+        in_choices(choices, blocks, most_alike, usual, others, ln(1 + min_effect)) as by_choice,
+        true as is_paired
     from over_choices('by_clock')
     where blocks >= 2
 ),
 
 estimates as materialized (
-    select
-        apart.* exclude (mean, se, df, se_low, se_high), -- noqa: RF02
-        in_blocks.by_choice,
-        in_blocks.cell is not null as is_paired,
-        true as family,
-        if(is_paired, in_blocks.mean, apart.mean) as mean,
-        if(is_paired, in_blocks.se, apart.se) as se,
-        if(is_paired, in_blocks.df, apart.df) as df,
-        if(is_paired, in_blocks.se_low, apart.se_low) as se_low,
-        if(is_paired, in_blocks.se_high, apart.se_high) as se_high
+    from in_blocks
+    union all by name
+    select apart.* -- noqa: AM04
     from over_sides('processes', 'b', 'c', ln(1 + min_effect)) as apart
-    left join in_blocks on apart.cell = in_blocks.cell and apart.clock = in_blocks.clock
+    anti join in_blocks using (cell, clock) -- noqa: ST07
 ),
 
 verdicts as materialized (from judged('estimates', min_effect, 0))

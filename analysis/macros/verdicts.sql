@@ -193,8 +193,8 @@ select
         launch_bound and device_verdict in ('helps', 'hurts')
         and wall_verdict not in ('fails', 'no_effect', 'not_measured')
         and wall_verdict <> device_verdict and device_blocks = blocks,
-        'GPU work ' || in_percent(device_ratio, device_ratio_low, device_ratio_high)
-        || '; the loop is CPU-bound: wall ' || in_percent(ratio, ratio_low, ratio_high),
+        'device time ' || in_percent(device_ratio, device_ratio_low, device_ratio_high)
+        || '; the loop is CPU-bound: wall time ' || in_percent(ratio, ratio_low, ratio_high),
         null
     ) as headline,
     shown_unless_it_fails(no_effect_reason, fails, so_far(memory_statistical_verdict, looked))

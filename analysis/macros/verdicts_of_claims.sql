@@ -149,7 +149,8 @@ select
     sentence as said,
     coalesce(verdicts.verdict, if(of_claim.measure is null, 'not measured', 'undecided'))
         as verdict,
-    coalesce(verdicts.in_words, verdict) as in_words,
+    coalesce(verdicts.in_words, if(of_claim.measure is null, 'not measured', 'undecided'))
+        as in_words,
     verdicts.holds_in,
     verdicts.rests_on_few,
     by_condition.counted as holds_here,

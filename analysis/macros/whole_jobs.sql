@@ -51,8 +51,7 @@ sides as (
         count(*) filter (where candidate_failed) as candidate_failed,
         max(baseline_peak_reserved_bytes) as baseline_first_bytes,
         max(candidate_peak_reserved_bytes) as candidate_first_bytes,
-        max(baseline_steady_reserved_bytes) as baseline_steady_reserved_bytes,
-        max(candidate_steady_reserved_bytes) as candidate_steady_reserved_bytes,
+        max(columns(['baseline_steady_reserved_bytes', 'candidate_steady_reserved_bytes'])),
         count(log_ratio(c_ms, b_ms)) filter (where is_counted) as blocks,
         max(shapes) filter (where is_counted) as shapes_met,
         exp(avg(log_of(b_ms)) filter (where is_counted)) as baseline_ms,
@@ -190,8 +189,9 @@ wholes as materialized (
     inner join started on cells.cell = started.cell
 ),
 
--- log ratios of each block, for the whole job and for a single step
-moved as (
+-- log ratios of each block, for the whole job and for a single step; null in states of the compute
+-- cache in which no process started
+logs as materialized (
     select
         wholes.whole as cell,
         timed.choice,
@@ -213,15 +213,6 @@ moved as (
     where
         is_counted and b_ms > 0 and c_ms > 0
         and cell in (select timed_cell from wholes)
-),
-
--- Leave out states of the compute cache in which no process started.
-logs as materialized (
-    select
-        *,
-        1 as share
-    from moved
-    where observed is not null
 ),
 
 seen as materialized (from over_choices('logs')),

@@ -101,7 +101,6 @@ class Screened:
 
 
 def screen_all(history: History, memory: Memory) -> Screened:
-    """Find the candidates among all series, given the findings of the last night."""
     earlier = {finding.key.series_id: finding for finding in memory.findings}
     by_key = {series.key: series for series in history.series}
     rechosen = {
@@ -270,28 +269,26 @@ class FreshTrials:
     ) -> dict[SeriesKey, Remeasured]:
         """Judge candidates by fresh trials. If `of_two` is None, judge only words. If `is_cut` is
         true, the time ran out and trials may be missing."""
-        judged = {
-            candidate.key: self._judge(candidate, of_two, is_cut=is_cut) for candidate in candidates
-        }
-        return {key: result for key, result in judged.items() if result is not None}
+        judged = {}
+        for candidate in candidates:
+            key, metric = candidate.key, METRIC_OF[candidate.key.metric]
+            if isinstance(metric, Category):
+                judged[key] = self._judge_words(candidate, of_two, is_cut=is_cut)
+            elif of_two is not None:
+                judged[key] = self._judge_pairs(key, metric, of_two)
+        return judged
 
-    def _judge(
-        self, candidate: Candidate, of_two: tuple[Change, ...] | None, *, is_cut: bool
-    ) -> Remeasured | None:
-        key = candidate.key
-        metric = METRIC_OF[key.metric]
-        if not isinstance(metric, Amount):
-            return self._judge_words(candidate, of_two, is_cut=is_cut)
-        if of_two is None:
-            return None
-        ratios, alike = self._log_ratios(key), self._alike(key)
+    def _judge_pairs(
+        self, key: SeriesKey, metric: Amount, of_two: tuple[Change, ...]
+    ) -> Remeasured:
+        ratios, alike = self._log_ratios(key, metric), self._alike(key)
         pairs = confirm([*ratios.values()], metric.min_effect, [block in alike for block in ratios])
         if len(ratios) < min(LOOKS):  # too few pairs for a test
             pairs = replace(pairs, state="undecided")
         wall = None
         if metric == STEADY_DEVICE:
             blocks = ratios.keys() if pairs.blocks == len(ratios) else ratios.keys() & alike
-            walls = self._log_ratios(key.of(STEADY_WALL))
+            walls = self._log_ratios(key, STEADY_WALL)
             of_blocks = [ratio for block, ratio in walls.items() if block in blocks]
             wall = confirm(of_blocks, STEADY_WALL.min_effect)
         has_wall = wall is not None and wall.blocks == pairs.blocks
@@ -311,11 +308,9 @@ class FreshTrials:
         is_software = judged.state == "confirmed" and good == {before}
         return Remeasured(confirmation=judged, of_two=of_two if is_software else None)
 
-    def _log_ratios(self, key: SeriesKey) -> dict[int, float]:
+    def _log_ratios(self, key: SeriesKey, metric: Amount) -> dict[int, float]:
         """Return each block's log ratio of current to last good software."""
-        metric = METRIC_OF[key.metric]
-        assert isinstance(metric, Amount)
-        rows = [row for row in self.pairs if row["metric"] == key.metric and _is_of(row, key)]
+        rows = [row for row in self.pairs if row["metric"] == metric.name and _is_of(row, key)]
         now, good = (metric.logs([row[of] for row in rows]) for of in ("candidate", "baseline"))
         ratios: list[float] = (now - good).tolist()
         return dict(zip((row["block"] for row in rows), ratios, strict=True))

@@ -3,7 +3,7 @@
 1. `screen` finds candidates among numbers. Tonight and one more of the last three nights must be
    far from the median of the earlier nights. This is a control chart with a two-of-three run rule
    (Western Electric, Statistical Quality Control Handbook, 1956). It uses the median absolute
-   deviation (Hampel 1974), which outliers hardly change.
+   deviation (Hampel 1974). On the first night of new software, one night far off is enough.
 2. `screen_words` finds candidates among words. A word is a candidate if it was rare on the earlier
    nights. The share of words that occurred once estimates the chance of a new word (Good 1953).
 3. `confirm` judges fresh pairs, in which the current and the last good software take turns.
@@ -181,7 +181,7 @@ def screen_words(
     """Judge the last of `values`, which has a word or None for each night.
 
     `left_out` is as in `screen`. `softwares` has the software of each night, which is used if
-    `metric.is_news` or `metric.is_drawn`.
+    `metric.is_drawn`.
     """
     words = [
         (place, value)
@@ -202,7 +202,7 @@ def screen_words(
     if metric.is_strict and past[str(metric.good)] < total:
         return replace(fine, is_mended=now == metric.good, could_show=False)
     renewed = newest(softwares)
-    if metric.is_news and renewed is not None:
+    if metric.is_drawn and renewed is not None:
         of_software = [value for place, value in words if place >= renewed]
         chosen = words[-2][1] if len(of_software) == 1 else of_software[0]
         past[chosen] = max(past[chosen], total)
@@ -240,7 +240,7 @@ WRONGLY_REFUTED = 0.05  # chance of a wrong refutation in each test
 FEWEST_ALIKE = 5  # least number of pairs with equal kernels that are tested separately
 LEAST_DEVIATION = 1e-9  # least deviation of log ratios
 MOST_NIGHTS = 14  # nights after a step, in `smallest_step`
-NIGHTS_Z = 4.5  # standard errors that a confirmed change must reach
+NIGHTS_Z = 4.5  # standard errors that a change must reach, unless it is overwhelming
 NIGHT_COUNTS = 3  # a night's distance is cut to so many standard deviations
 # A change is also confirmed if its number of nights, multiplied by their least distance, is at
 # least this multiple of the largest distance of an earlier night.

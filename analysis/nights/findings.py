@@ -30,7 +30,7 @@ from cudnn_sweep.analysis.nights.series import (
 SHARED = "shared"  # metric of a finding that replaces many findings
 FEWEST_SERIES = 5  # least number of alike series of a metric
 FEWEST_CELLS = 3  # least number of cells with alike series
-ALIKE = 0.5  # alike changes differ from the typical change by at most this share of it
+ALIKE = 0.5  # alike changes are within this share of the typical change, or the least effect
 MOST = 0.5  # more than this share of a machine's series must be alike
 NIGHTS_APART = 1  # most nights between the starts of alerts that began together
 
@@ -42,7 +42,7 @@ class Memory:
     members."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    """The newest acceptance of each series."""
+    """The newest acceptance of each series that applies tonight."""
     alerted: frozenset[str] = frozenset()
     """The series_id of each alert of the last measured night."""
 

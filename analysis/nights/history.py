@@ -86,7 +86,6 @@ class Night:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all planned trials are recorded."""
         return self.recorded >= self.planned
 
 

@@ -129,7 +129,6 @@ class NightOutcome:
     versions: tuple[Version, ...] = ()
     """Changes of software between comparable nights, oldest first."""
     left_out: tuple[LeftOut, ...] = ()
-    """Nights with which later nights are not compared, because they show a confirmed change."""
     accepted: tuple[Acceptance, ...] = ()
     blunt_series: int = 0
     """Number of unchanged series that are too noisy to show the least effect."""

@@ -62,11 +62,10 @@ class Category:
     at_once: bool = False
     """Whether one night can show a change. Otherwise it takes two of the last three nights."""
     is_drawn: bool = False
-    """Whether the value depends on chance, for example on a search for kernels."""
+    """Whether the value depends on chance, for example on a search for kernels. A change on the
+    first night of new software is then reported without an alert, as news."""
     is_strict: bool = False
     """Whether changes are reported only if all earlier nights have the value `good`."""
-    is_news: bool = False
-    """Whether a change on the first night of new software is reported without an alert."""
     only_as_news: bool = False
     """Whether a change is reported only on the first night of new software."""
 
@@ -104,7 +103,7 @@ ERROR = Amount(
 LAYOUT = Category(
     name="layout_losses", meaning="layers that lose channels_last", good="none", at_once=True
 )
-ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True, is_news=True)
+ENGINE = Category(name="engine", meaning="kernels or engine chosen", is_drawn=True)
 BITS = replace(ENGINE, name="bits", meaning="bits of a step", only_as_news=True)
 REPEATS = Category(
     name="repeats", meaning="whether bits repeat", good="repeat", at_once=True, is_strict=True
@@ -119,7 +118,6 @@ METRIC_OF: dict[str, Metric] = {
     metric.name: metric
     for metric in (*AMOUNTS, LAYOUT, ENGINE, BITS, REPEATS, SIGN, FAILURE, MISSING)
 }
-"""Metrics by name."""
 OF_EVERY_CONFIG = (SIGN.name, MISSING.name)  # metrics of a contrast or a cell, not of a config
 
 
@@ -209,7 +207,7 @@ class Screening:
     could_show: bool = True
     """Whether a different value of a Category would be a change."""
     is_news: bool = False
-    """Whether tonight's value is news, see `Category.is_news`."""
+    """Whether tonight's value is news, see `Category.is_drawn`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

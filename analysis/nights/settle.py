@@ -246,7 +246,6 @@ def _amounts(
 def _cause(
     candidate: Candidate, fresh: Remeasured | None, history: History
 ) -> tuple[Cause, tuple[Change, ...]]:
-    """Return a finding's cause, and the changes that may explain the finding."""
     earlier, since = candidate.earlier, candidate.series.points[candidate.since].date
     if fresh is None and earlier is not None and earlier.since == since:
         return earlier.cause, earlier.moved

@@ -19,7 +19,6 @@ from cudnn_sweep.analysis.results.verdicts import BreakEven, OfContrast, TimeSha
 DIGITS = 6  # significant digits of numbers in a report
 MOST_JOBS = 3000  # largest number of cells of a contrast for which jobs are computed
 MOST_TRIALS = 4000  # largest number of trials in a report, about 1 MB
-OWN = ("cells", "jobs", "kernels", "trials")  # questions in the folder `questions`
 ASKED = (
     Verdict.question,
     BreakEven.question,
@@ -75,7 +74,7 @@ class Content:
 
 def asked() -> str:
     """Return the SQL of all questions that a report needs."""
-    own = (text_of(f"questions/{name}.sql") for name in OWN)
+    own = (text_of(f"questions/{name}.sql") for name in ("cells", "jobs", "kernels", "trials"))
     return "\n".join([PAIRS, *own, *(load_query(name).sql for name in ASKED)])
 
 

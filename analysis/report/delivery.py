@@ -6,14 +6,18 @@ one block of escaped JSON, and its content security policy allows only its own t
 import base64
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cache
 from importlib.metadata import version
 from itertools import compress, count
 from math import isclose
+from pathlib import Path
 from string import Template
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +28,6 @@ from cudnn_sweep.analysis.errors import ReportError
 from cudnn_sweep.analysis.report import figures as of_charts
 from cudnn_sweep.analysis.report.figures.figure import VERDICT_TEXTS, Figure
 from cudnn_sweep.analysis.report.figures.palette import css
-from cudnn_sweep.analysis.report.kept import kept
 from cudnn_sweep.analysis.report.pages.formats import text_of
 from cudnn_sweep.analysis.report.payload import ComparedWords, Payload
 from cudnn_sweep.analysis.report.sheets import SHOWN, Row, Scalar, Sheet
@@ -33,7 +36,6 @@ MISSING_EXTRA = (
     "charts need the package vl_convert, which is not installed; run "
     "pip install 'cudnn-sweep[report]', or use --format markdown or json"
 )
-NOT_SHOWN = "paybacks"  # a table that only the JSON report contains
 LARGE = ("cells", "verdicts")  # large tables, of which the page gets only the columns that it uses
 SCRIPTS = ("pieces.js", "effects.js", "jobs.js", "report.js")
 FIRST_SENTENCES = 3  # sentences above the table
@@ -51,7 +53,7 @@ def as_html(payload: Payload) -> str:
     sheets = {**payload.tables, "jobs": replace(jobs, answered=[*map(_shortened, jobs.answered)])}
     more = {"shown": shown, "figures": drawn, "verdicts": VERDICT_TEXTS}
     named = set(re.findall(r"\w+", script + json.dumps([more, payload.axes], default=_fields)))
-    del sheets[NOT_SHOWN]
+    del sheets["paybacks"]  # only the JSON report contains this table
     tables = {
         name: _by_column(
             sheet, [column for column in sheet.columns if name not in LARGE or column in named]
@@ -135,6 +137,41 @@ def _libraries() -> str:
     return kept("charts.js", packed, lambda: vl_convert.javascript_bundle(EMBED))
 
 
+def kept(name: str, version: str, make: Callable[[], str]) -> str:
+    """Return the cached text. If it is missing, outdated or not safe, call `make` and cache the
+    result."""
+    with suppress(OSError, ValueError, RuntimeError):
+        return _read(_folder() / name, version)
+    text = make()
+    with suppress(OSError, RuntimeError):
+        _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=_folder()) as file:
+            file.write(f"{_digest(version, text)}\n{text}".encode())
+            file.flush()
+            os.replace(file.name, _folder() / name)  # closing then finds no file, which is ignored
+    return text
+
+
+def _folder() -> Path:
+    """Return the cache folder. Raise RuntimeError if the user has no home folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cudnn-sweep"
+
+
+def _digest(version: str, text: str) -> str:
+    return hashlib.sha256(f"{version}\n{text}".encode()).hexdigest()
+
+
+def _read(path: Path, version: str) -> str:
+    """Return the file's text. Raise OSError or ValueError if the text cannot be trusted."""
+    # with O_NONBLOCK, a pipe is read as empty
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        digest, text = file.read().decode().split("\n", 1)
+    if status.st_uid != os.getuid() or status.st_mode & 0o022 or digest != _digest(version, text):
+        raise ValueError(path)
+    return text
+
+
 def _policy(*scripts: str) -> str:
     """Return a content security policy that allows these scripts, and the styles that Vega sets."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
@@ -171,8 +208,8 @@ def _contrast(verdicts: Sheet, number: int, contrast: ComparedWords) -> list[str
 
 
 def _table(columns: Mapping[str, Sequence[Scalar]]) -> str:
-    kept = {title: values for title, values in columns.items() if {*values} - {None}}
-    return to_markdown(pa.table(kept))
+    known = {title: values for title, values in columns.items() if {*values} - {None}}
+    return to_markdown(pa.table(known))
 
 
 def _listed(sentences: Sequence[str]) -> str:

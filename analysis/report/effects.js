@@ -11,13 +11,6 @@ const PANELS = [
   ["open", "Always new sizes (open loops)"],
 ];
 
-function svg(name, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
 // Returns the position of a ratio, in percent of the width. The scale is linear near 1.
 function scaleOf(rows) {
   const unit = Math.log1p(Math.max(report.min_effect, 0.01));

@@ -27,13 +27,14 @@ const chosen = { contrast: 0 };
 
 // --- Small pieces ---
 
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+function completed(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
 
+const element = (name, attributes = {}, ...children) => completed(document.createElement(name), attributes, children);
+const svg = (name, attributes, ...children) => completed(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 const byId = (id) => document.getElementById(id);
 const fill = (id, ...children) => byId(id).replaceChildren(...children);
 const folded = (summary, children) => element("details", {}, element("summary", {}, summary), ...children);

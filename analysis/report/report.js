@@ -12,8 +12,6 @@ const SORTED_BY = { empty_payback: "empty_iterations", warm_payback: "warm_itera
 
 // --- Filters ---
 
-const isFiltered = () => Boolean(chosen.search) || FILTERS.some((field) => chosen[field]);
-
 function isShown(row) {
   if ("contrast" in row && row.contrast !== chosen.contrast) return false;
   const words = (chosen.search ?? "").toLowerCase().split(/\s+/); // in any order
@@ -105,7 +103,8 @@ async function showFigure(figure) {
   const rows = drawnRows(figure);
   const place = byId(`chart-${figure.name}`);
   const details = byId(`data-${figure.name}`);
-  place.parentElement.hidden = !rows.length && (figure.compares || !isFiltered());
+  const isFiltered = ["search", ...FILTERS].some((field) => chosen[field]);
+  place.parentElement.hidden = !rows.length && (figure.compares || !isFiltered);
   details.hidden = rows.length === 0;
   details.open = false;
   details.querySelector("summary").textContent = `Table of the ${shownNumber(rows.length)} rows`;
@@ -171,7 +170,8 @@ function showFilters() {
     const values = [...new Set(source.map((row) => row[field]))].sort(compare);
     if (values.length < 2) continue;
     const options = [["", "all"], ...values.map((value) => [value, field === "verdict" ? VERDICTS[value] : value])];
-    made.push(selectOf(field, titleOf(field), options, (value) => choose(field, value)));
+    const title = field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " ");
+    made.push(selectOf(field, title, options, (value) => choose(field, value)));
   }
   if (tables.verdicts.length > FIRST_SENTENCES) made.push(searchBox());
   const folds = narrow.matches || cells.length <= DENSE_ROWS ? made.splice(report.contrasts.length > 1) : []; // saves room on a phone and with few cells
@@ -193,8 +193,6 @@ function choose(field, value) {
   chosen[field] = value;
   show();
 }
-
-const titleOf = (field) => (field === "gpu" ? "GPU" : field[0].toUpperCase() + field.slice(1).replaceAll("_", " "));
 
 // Each environment is a column of the table, because it has many fields.
 function showEnvironment() {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS, ReportCell
+from cudnn_sweep.analysis.report.cells import OF_CELL, VERSIONS
 from cudnn_sweep.analysis.report.content import Content, JudgedCell, rounded
 from cudnn_sweep.analysis.results.verdicts import CACHES, CellKey, payback
 from cudnn_sweep.analysis.words import cudnn_version
@@ -61,7 +61,10 @@ def sheets(content: Content) -> dict[str, Sheet]:
 
     answers = list(_answers(content, numbers))
     return {
-        "cells": _sheet(map(_cell, content.cells), VERSIONS[1:]),
+        "cells": _sheet(
+            (vars(cell) | {"workload": cell.problem or cell.workload} for cell in content.cells),
+            VERSIONS[1:],
+        ),
         "verdicts": _sheet((_verdict(about, judged) for about, judged in answers), OF_CELL),
         "paybacks": _sheet(
             (vars(row) | about for about, judged in answers for row in judged.paybacks.values()),
@@ -77,7 +80,10 @@ def sheets(content: Content) -> dict[str, Sheet]:
         ),
         "trials": _sheet(of_cells(content.trials.to_pylist()), OF_CELL),
         "kernels": _sheet(of_cells(content.kernels.to_pylist()), OF_CELL),
-        "environments": _sheet(map(_environment, content.environments.to_pylist())),
+        "environments": _sheet(
+            row | {"cudnn": row["cudnn"] and cudnn_version(row["cudnn"])}
+            for row in content.environments.to_pylist()
+        ),
         "sweeps": _sheet(content.sweeps.to_pylist()),
         "failures": _sheet(content.failures.slice(0, MOST_FAILURES).to_pylist()),
     }
@@ -100,14 +106,6 @@ def _sheet(rows: Iterable[Row], without: Collection[str] = ()) -> Sheet:
     listed = list(rows)
     names = [name for name in (listed[0] if listed else ()) if name not in without]
     return Sheet(columns=names, answered=listed)
-
-
-def _environment(row: Row) -> Row:
-    return row | {"cudnn": row["cudnn"] and cudnn_version(row["cudnn"])}
-
-
-def _cell(cell: ReportCell) -> Row:
-    return vars(cell) | {"workload": cell.problem or cell.workload}
 
 
 def _answers(content: Content, numbers: Mapping[CellKey, int]) -> Iterator[tuple[Row, JudgedCell]]:

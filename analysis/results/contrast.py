@@ -29,8 +29,6 @@ group by names
 order by all
 """
 
-RACED_OUT = "select 1 from records where status = 'raced_out' limit 1"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contrast:
@@ -62,12 +60,11 @@ RACE = Contrast(field="race", baseline="best", candidate="other")
 """Comparison of a cell's fastest config with each of its other configs."""
 USUAL = Contrast(field="usual", baseline="usual", candidate="other")
 """Comparison of PyTorch's default config with each other config of the cell."""
-BAN = re.compile(r"\w+:\d+")
 
 
 def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contrast, ...]:
     """Return the named contrasts, or all if `named` is empty. The name `layout` selects all
-    contrasts of this setting. `layout=weights` selects the one whose candidate is `weights`."""
+    contrasts of this setting, `layout=weights` only the one from the default to `weights`."""
     usual = usual_texts()
 
     def is_named(contrast: Contrast) -> bool:
@@ -91,7 +88,7 @@ def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...
         if len(different) != 1:
             continue
         (name,) = different
-        if name == "errata" and BAN.fullmatch(second[name]):
+        if name == "errata" and re.fullmatch(r"\w+:\d+", second[name]):
             if first[name] == usual[name]:
                 contrasts[BANS] = None
             continue
@@ -116,4 +113,4 @@ def stored_contrasts(database: Database) -> list[Contrast]:
 
 def is_race(database: Database) -> bool:
     """Return whether a race has dropped a config."""
-    return bool(database.query(RACED_OUT).num_rows)
+    return bool(database.query("select 1 from records where status = 'raced_out' limit 1").num_rows)

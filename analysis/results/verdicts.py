@@ -8,7 +8,7 @@ from cudnn_sweep.analysis.engine.settings import shortened
 from cudnn_sweep.analysis.results.answers import AnswerRow
 from cudnn_sweep.analysis.words import counted, given, two_digits
 
-FIRST_LOOK = 3  # blocks of the first interim analysis
+FIRST_LOOK = 3  # fewest blocks of an inconclusive verdict, as in macros/verdicts.sql
 SO_FAR = ("so_far_faster", "so_far_slower", "undecided")
 LINES_SHOWN = 5
 CACHES = ("empty", "warm")
@@ -105,7 +105,7 @@ def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) 
 def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
     reasons = {
         "split_blocks": "left out because the two trials ran on two GPUs or in two launches",
-        "doubtful_blocks": "left out because the GPU was throttled or shared",
+        "doubtful_blocks": "left out because a trial shared the GPU or both trials were throttled",
         "unpaired_blocks": "left out because one of the two trials failed or is missing",
     }
     counts = {name: sum(getattr(verdict, name) for verdict in verdicts) for name in reasons}

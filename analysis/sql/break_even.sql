@@ -5,7 +5,7 @@
 -- none: no cell has two configs that differ only in the setting; see `sweep query coverage`
 --
 -- There is one row for each cell, set of other settings and state of the compute cache. The outcome
--- is one of these:
+-- is no_effect or one of these:
 --     after         the candidate is ahead after break_even_iterations
 --     at once       the candidate starts no later, and its iterations are faster
 --     until         the candidate is ahead only until break_even_iterations
@@ -40,8 +40,7 @@ gains as materialized ( -- noqa: ST03
         gain_ms / avg(baseline_ms) over (partition by cell) as observed,
         choice,
         origin,
-        other_settings || (no_effect_reason is null)::text as pool,
-        1 as share -- noqa: RF04
+        other_settings || (no_effect_reason is null)::text as pool
     from blocks
     where gain_ms is not null
 ),

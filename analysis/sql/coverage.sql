@@ -6,7 +6,6 @@
 -- block. In a race, a recorded trial that is neither ok nor failed was raced out. A cell without
 -- records has no row, but sweep_planned includes its trials.
 --
--- not_begun: number of the sweep's planned cells without a recorded trial
 -- incomplete_blocks: number of blocks in which a config failed or is missing
 -- split_blocks: complete blocks whose trials ran on different slots or in different launches
 -- doubtful_blocks: complete blocks that are not split, but had a throttled or shared GPU

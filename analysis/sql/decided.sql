@@ -7,8 +7,6 @@
 -- A sweep with `replicates: {until: decided}` runs this query between blocks. docs/measuring.md
 -- (How many blocks) explains it. The state of a decided cell is its verdict on wall time. An
 -- undecided cell is hopeless if the remaining blocks would hardly decide it. Otherwise, it is open.
---
--- surroundings: name of the code that surrounds a step; other questions call it `state`
 select -- noqa: disable=AM04,RF02,ST06
     labels.* exclude (cell_id, cell_order) rename (state as surroundings),
     columns([

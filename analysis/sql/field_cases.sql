@@ -168,9 +168,8 @@ estimates as ( -- noqa: ST03
     select
         b.cell,
         b.measure as clock,
-        true as family,
         coalesce(in_blocks.mean, c.mean - b.mean) as mean,
-        coalesce(in_blocks.se, welch_se(b.var, b.n, c.var, c.n)) as se,
+        coalesce(in_blocks.se, sqrt(b.var / b.n + c.var / c.n)) as se,
         coalesce(in_blocks.pairs - 1, welch_df(b.var, b.n, c.var, c.n)) as df
     from by_side as b
     inner join by_side as c

@@ -3,13 +3,13 @@
 -- none: no night is recorded
 --
 -- There is one row for each night, cell, config and metric. The value is the median over the
--- night's processes, with their most common GPU, host and code. Processes of a sweep
--- confirm-DATE-NAME belong to night-DATE-NAME. Times leave out processes whose GPU was throttled or
--- shared. If one trial failed, the night has a failure.
+-- night's processes, with their most common GPU, host and code. Processes of confirm-DATE-NAME with
+-- the launch's own software belong to night-DATE-NAME. Times leave out processes whose GPU was
+-- throttled or shared. If one trial failed, the night has a failure.
 --
 -- value: median over the processes; null if the metric has a word
 -- word: text of the metric: kernels (engine), hash of bits (bits), whether bits repeat (repeats),
---     status of trials (failure), or layers without channels_last (layout_losses)
+--     status of trials (failure), or layers that lose channels_last (layout_losses)
 with grouped as (
     select
         night,

@@ -16,7 +16,6 @@ with logs as (
         concat_ws('|', sweep_id, other_settings, no_effect_reason is null) as pool,
         concat_ws('|', sweep_id, env_hash, software_hash, cell_id, other_settings) as cell,
         'wall' as clock,
-        1 as share, -- noqa: RF04
         log_ratio(candidate_ms, baseline_ms) as observed
     from block_pairs($field, $baseline, $candidate, null)
     where pairing = 'paired' and is_night_of(sweep_id, $launch, $until)

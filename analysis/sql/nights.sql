@@ -23,7 +23,7 @@ select -- noqa: ST06
         max(position) filter (where repeats_block is null)
         + 1 + max(max(block_trials)) over (partition by sweep_id),
         planned
-    ) as reached, -- number of trials that were started; less than planned if time was up
+    ) as reached, -- number of planned trials whose turn came; less than planned if time was up
     coalesce(bool_or(in_turns), false) as in_turns,
     min(started_at) as first_started_at,
     any_value(columns([

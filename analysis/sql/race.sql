@@ -9,8 +9,6 @@
 -- best config is the fastest one that failed at most once and was not raced out. The ratio is the
 -- other config's time divided by the best config's time, in blocks of both. A config is raced out
 -- if it is surely slower than the best one, or if it failed in each of two or more blocks.
---
--- surroundings: name of the code that surrounds a step; other questions call it `state`
 with out as (
     select [cell_id, settings]
     from records

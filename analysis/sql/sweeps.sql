@@ -3,7 +3,6 @@
 -- none: no trial is recorded
 --
 -- shards: shards with records, such as 1/4; null if the plan was not split
--- not_begun: number of the sweep's planned cells without a recorded trial
 -- has_ended: whether the sweep has ended; if not, verdicts are those of the last interim analysis
 select -- noqa: disable=RF02,ST07
     sweep_id,

@@ -24,18 +24,15 @@ ARROW_TYPES = {
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """Return all settings by column name."""
     return _marked(Setting)
 
 
 def setting_name(column: str) -> str:
-    """Remove the prefix `config_` from a column name."""
     return column.removeprefix("config_")
 
 
 @cache
 def axes() -> Mapping[str, Axis]:
-    """Return all axes by column name."""
     return _marked(Axis)
 
 

@@ -47,8 +47,6 @@ def open_store(location: str) -> "Store":
 
 
 class Store:
-    """Reads and writes the results at one location."""
-
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._reader = SnapshotReader(folder)
@@ -87,9 +85,9 @@ class Store:
     def compact(self, sweep_id: str) -> None:
         """Merge the small files of a sweep into a larger file, and remove the merged files."""
         written = self._written.pop(sweep_id, {})
-        small = [path for path in self._parts(sweep_id) if self._is_small(path)]
+        small = [path for path in self._paths(_sweep_folder(sweep_id)) if self._is_small(path)]
         merged = small if len(small) >= MANY_PARTS else []
-        paths = [*self._loose(sweep_id), *merged]
+        paths = [*self._paths(_trials_folder(sweep_id)), *merged]
         read = {path: written.get(path) or self._whole(path) for path in paths}
         batch = {path: table for path, table in read.items() if table is not None}
         if batch:
@@ -165,8 +163,8 @@ class Store:
         else:
             sweep_ids = [sweep_id]
         # loose files are listed first, because a compaction moves their rows to parts
-        loose = [path for sweep_id in sweep_ids for path in self._loose(sweep_id)]
-        return loose + [path for sweep_id in sweep_ids for path in self._parts(sweep_id)]
+        folders = [*map(_trials_folder, sweep_ids), *map(_sweep_folder, sweep_ids)]
+        return [path for folder in folders for path in self._paths(folder)]
 
     def torn_files(self) -> list[str]:
         return [path for path in self.files() if is_damaged(self.folder, path)]
@@ -197,13 +195,7 @@ class Store:
                 return read()
         raise StoreError(f"{self.folder.shown()}: files vanished while they were read; try again")
 
-    def _loose(self, sweep_id: str) -> list[str]:
-        return self._parquet_files(_trials_folder(sweep_id))
-
-    def _parts(self, sweep_id: str) -> list[str]:
-        return self._parquet_files(_sweep_folder(sweep_id))
-
-    def _parquet_files(self, folder: str) -> list[str]:
+    def _paths(self, folder: str) -> list[str]:
         return [f"{folder}/{name}" for name in self.folder.names(folder, ".parquet")]
 
     def _whole(self, path: str, columns: list[str] | None = None) -> pa.Table | None:

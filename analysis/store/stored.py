@@ -37,7 +37,7 @@ Stored: TypeAlias = Store | Joined
 
 
 def open_stored(locations: Sequence[str]) -> Stored:
-    """Open locations as one store. Raise StoreError if a location is not a folder of results."""
+    """Open locations as one. Raise StoreError if one is missing, a file, or only above results."""
     stores = [_open(location) for location in locations]
     return stores[0] if len(stores) == 1 else Joined(stores)
 

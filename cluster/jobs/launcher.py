@@ -74,7 +74,6 @@ def wait_for_head(ray_part: Mapping[str, Any], tell: Callable[[str], None]) -> N
 
 
 def _speaks_ssh(host: str, port: int, timeout_s: float) -> bool:
-    """Return whether an SSH server answers with its greeting."""
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         return connection.recv(4) == b"SSH-"
     return False
@@ -119,7 +118,7 @@ def unheard() -> Iterator[None]:
 
 
 def hosts_at_first(ray_part: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the numbers of hosts and GPUs that `ray up` starts. Unknown GPUs are None."""
+    """Return how many hosts and GPUs `ray up` starts at first. Unknown: None for the GPUs."""
     filled = with_defaults(ray_part)
     hosts, stated = 0, []
     for name, kind in filled["available_node_types"].items():
@@ -201,10 +200,8 @@ def _wait_for(port: int, process: subprocess.Popen[str], timeout_s: float) -> No
             assert process.stdout is not None
             last = process.stdout.read().strip().splitlines()[-3:]
             raise ClusterError(f"no tunnel to the head: {' '.join(last) or process.returncode}")
-        with socket.socket() as probe:
-            probe.settimeout(1.0)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
         sleep(0.2)
     raise ClusterError(f"no tunnel to the head after {timeout_s:.0f} s")
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -18,7 +19,6 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from ruamel.yaml.comments import CommentedMap
 
-from cudnn_sweep.orchestrator.auditing.others import Others
 from cudnn_sweep.orchestrator.auditing.traced_suite import WITHOUT_GPU, yaml_text
 from cudnn_sweep.orchestrator.errors import SpecError
 from cudnn_sweep.orchestrator.planning.options import AuditRequest
@@ -28,11 +28,11 @@ from cudnn_sweep.orchestrator.terminal.audit_view import made_at, place_text
 from cudnn_sweep.workloads.auditing.begin import END, VARIABLE
 from cudnn_sweep.workloads.auditing.findings import Argument, Convolution, Findings, Model, Sizes
 from cudnn_sweep.workloads.cells.listed_shapes import COUNT, MOST_ROWS
+from cudnn_sweep.workloads.measuring.tracing import Direction
 from cudnn_sweep.workloads.models.inputs import WHOLE
 from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes, sizes_text, space_names
 
 FINDINGS = "findings.json"
-FROM_JSON = TypeAdapter(Findings)
 START = "sitecustomize.py"  # Python imports a module of this name before it runs the script
 START_TEXT = """\
 import os, sys
@@ -54,7 +54,35 @@ HALF = {"bfloat16": "bf16", "float16": "fp16"}
 REPLICATING = "DataParallel"  # calls a copy of the model on each GPU
 BELOW = 2  # placeholder for the number of classes or tokens
 
-Direction = Literal["training", "inference"]
+
+class Others:
+    """Descendants of a script that have loaded torch. They are found in /proc."""
+
+    def __init__(self) -> None:
+        self._loaded: set[int] = set()
+        self.found: set[int] = set()
+
+    def look(self, process: int, parent: bytes | None = None) -> None:
+        """Add the process and its descendants to `found` if they have loaded torch.
+
+        Compile workers and forks of a process with torch are left out.
+        """
+        with suppress(OSError):  # the process has ended
+            command = _read(process, "cmdline")
+            began = command + _read(process, "environ")
+            # A fork has the command line and environment of its parent.
+            has_torch = began == parent or process in self._loaded
+            if not has_torch and b"/libtorch_python" in _read(process, "maps"):
+                self._loaded.add(process)
+                if b"/_inductor/" not in command:  # compile workers have it
+                    self.found.add(process)
+            for thread in os.listdir(f"/proc/{process}/task"):
+                for child in _read(process, f"task/{thread}/children").split():
+                    self.look(int(child), began if has_torch else None)
+
+
+def _read(process: int, file: str) -> bytes:
+    return Path("/proc", str(process), file).read_bytes()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +95,7 @@ class Audited:
     findings: Findings | None
     """Findings of the audit, or None if the script ended before it saved them."""
     others: int
-    """Number of child processes that loaded torch or set a flag but were not audited."""
+    """Number of descendant processes that loaded torch or set a flag but were not audited."""
 
     @property
     def unseen(self) -> str | None:
@@ -109,7 +137,7 @@ def audit_script(request: AuditRequest) -> Audited:
         file = Path(folder, FINDINGS)
         forked = {int(mark.suffix[1:]) for mark in Path(folder).glob(f"{FINDINGS}.[0-9]*")}
         unseen = len((with_torch.found | forked) - {process.pid})
-        findings = FROM_JSON.validate_json(file.read_bytes()) if file.exists() else None
+        findings = TypeAdapter(Findings).validate_json(file.read_bytes()) if file.exists() else None
     ended, code = _ended(process.returncode, findings, signalled)
     return Audited(request=request, ended=ended, exit_code=code, findings=findings, others=unseen)
 
@@ -219,7 +247,7 @@ def shapes_text(inputs: Inputs, script: str) -> str:
 
 def suite_text(inputs: Inputs, findings: Findings, shapes: Path) -> str | None:
     """Return a suite with the model and its shapes, or None if it cannot refer to the model."""
-    workload = _workload(inputs.model, Path.cwd())
+    workload = _workload(inputs.model)
     if workload is None:
         return None
     regime = CommentedMap(listed={"file": shapes.name})
@@ -293,7 +321,6 @@ def _what_to_name(model: Model) -> str:
 
 
 def _expected(inputs: Inputs) -> dict[str, int]:
-    """Return the numbers of parameters and convolutions that a suite expects of the model."""
     model = inputs.model
     in_a_call = [count for recorded, count in model.in_a_call if recorded == inputs.training]
     is_told = not model.unseen and model.wrapped_in != REPLICATING and len(in_a_call) == 1
@@ -301,12 +328,12 @@ def _expected(inputs: Inputs) -> dict[str, int]:
     return {name: count for name, count in expected.items() if count}
 
 
-def _workload(model: Model, folder: Path) -> str | None:
+def _workload(model: Model) -> str | None:
     """Return FILE.py:NAME or MODULE:NAME of the model, or None if it has no such name."""
     if "." in model.name or _is_of_torch(model):  # a class in a function also has a dot
         return None
-    if model.file is not None and Path(model.file).is_relative_to(folder):
-        return f"{os.path.relpath(model.file, folder)}:{model.name}"
+    if model.file is not None and Path(model.file).is_relative_to(Path.cwd()):
+        return f"{os.path.relpath(model.file)}:{model.name}"
     if model.module != MAIN:
         return f"{model.module}:{model.name}"
     return f"{model.file}:{model.name}" if model.file else None

@@ -40,10 +40,8 @@ FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 SIZES = ("stride", "padding", "dilation")
 OF_BOTH = ("out_channels", "groups", "bias", "transposed")  # problems have these keys, too
 NUMBERS = (*SIZES, "groups", "times", "FLOPs")
-LOSS_COLUMNS = ("loses channels_last", "operation", "pays")
 OPERATION_COLUMNS = ("number", "layer", "operation", "takes", "returns", "", "conversions_ms")
 ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
-WIDE = 120
 
 
 def suite_text(trace: Trace, command: str) -> str:
@@ -84,10 +82,8 @@ def _short_sizes(sizes: Shape) -> str:
 
 
 def _flops_text(flops: int) -> str:
-    for size, unit in FLOP_UNITS:
-        if flops >= size:
-            return f"{given(flops / size)} {unit}"
-    return f"{flops} FLOP"
+    texts = (f"{given(flops / size)} {unit}" for size, unit in FLOP_UNITS if flops >= size)
+    return next(texts, f"{flops} FLOP")
 
 
 def _head(trace: Trace, command: str) -> list[str]:
@@ -173,7 +169,7 @@ def trace_table(trace: Trace, console: Console) -> RenderableType:
         for column, value in rows[0].items()
         if column not in ALWAYS_SHOWN and all(row[column] == value for row in rows)
     }
-    is_wide = console.width >= WIDE
+    is_wide = console.width >= 120
     columns = [name for name in rows[0] if name not in same and (is_wide or name != "kernel")]
     cells = [[row[column] for column in columns] for row in rows]
     in_all = ", ".join(f"{column} {value}" for column, value in same.items())
@@ -189,7 +185,7 @@ def _losses(trace: Trace) -> Iterator[RenderableType]:
         return
     losses, operations = losses_in(trace.operations), trace.operations
     if losses:
-        columns = [*LOSS_COLUMNS, *["conversions_ms"] * trace.on_gpu]
+        columns = ["loses channels_last", "operation", "pays", *["conversions_ms"] * trace.on_gpu]
         lost = [
             _loss_row(None if number is None else operations[number], payers)
             for number, payers in losses.items()

@@ -15,8 +15,7 @@ from cudnn_sweep.orchestrator.cli.commands import EPILOG, SETTINGS, Command, Gro
 from cudnn_sweep.orchestrator.cli.compare import compare, repro
 from cudnn_sweep.orchestrator.cli.doctor import doctor
 from cudnn_sweep.orchestrator.cli.failing import Commands
-from cudnn_sweep.orchestrator.cli.launch import attach, down, launch, pull, status, stop
-from cudnn_sweep.orchestrator.cli.nightly import nightly
+from cudnn_sweep.orchestrator.cli.launch import attach, down, launch, nightly, pull, status, stop
 from cudnn_sweep.orchestrator.cli.query import QUESTION_SETTINGS, query
 from cudnn_sweep.orchestrator.cli.report import report
 from cudnn_sweep.orchestrator.cli.trace import trace
@@ -37,11 +36,7 @@ PANELS: dict[str, list[Callable[..., None]]] = {
 }
 GROUPS: dict[str, tuple[str, str, list[Callable[..., None]]]] = {
     "list": ("Read", "List what is available", [suites, workloads, schema]),
-    "cluster": (
-        "Clusters",
-        "Manage the sweeps on a cluster",
-        [attach, stop, pull, down],
-    ),
+    "cluster": ("Clusters", "Manage the sweeps on a cluster", [attach, stop, pull, down]),
 }
 FURTHER: dict[Any, dict[str, Any]] = {audit: SCRIPT_SETTINGS, query: QUESTION_SETTINGS}
 

@@ -23,11 +23,11 @@ Options = TypeVar("Options", bound=step_options.AdviseOptions | step_options.Tur
 
 
 def advise(options: step_options.AdviseOptions) -> None:
-    """Find the settings that make a step of your model fastest, and the time that they save.
+    """Find the settings with which your job takes the least time, and the time that they save.
 
     The command compares benchmark mode, layouts, CUDA graphs and torch.compile on one GPU. If the
-    time limit (--minutes) is reached first, the same command resumes the race. Without a GPU it
-    uses stored measurements or times a step on the CPU.
+    time limit (--minutes) ends the race early, the same command resumes it. Without a GPU it uses
+    stored measurements or times a step on the CPU.
     """
     if options.steps is not None and options.hours is not None:
         raise typer.BadParameter("found both, allowed: one", param_hint="--steps, --hours")
@@ -47,8 +47,8 @@ def bans(options: step_options.BansOptions) -> None:
     """Report how much time a step loses if an engine that cuDNN chose is banned.
 
     The command times each cell without bans and with each of its engines banned. It prints a row
-    for each cell and ban. If the time limit (--minutes) is reached first, the same command resumes
-    the sweep. `sweep query bans` prints the results again.
+    for each cell and ban. If the time limit (--minutes) ends the sweep early, the same command
+    resumes it. `sweep query bans` prints the results again.
     """
     options, console, place = _begun(options, is_apart=True, needs_gpu=True)
     from cudnn_sweep.orchestrator.freezing import bans as banning

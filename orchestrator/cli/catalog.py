@@ -62,7 +62,8 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a launch file or of a suite.
 
-    Editors check and complete a file that begins with `# yaml-language-server: $schema=PATH`.
+    An editor with a YAML language server checks and completes a file that begins with
+    `# yaml-language-server: $schema=PATH`.
     """
     shipped = "launch-file.md" if page else f"{name}.json"
     file = files("cudnn_sweep.orchestrator").joinpath("schemas", shipped)
@@ -89,5 +90,4 @@ def _first_sentence(text: str) -> str:
 
 def _summary(text: str | None) -> str:
     paragraph = " ".join((text or "").strip().partition("\n\n")[0].split())
-    sentence, end, _ = paragraph.partition(". ")
-    return sentence.removesuffix(".") if end else paragraph.removesuffix(".")
+    return paragraph.partition(". ")[0].removesuffix(".")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from cudnn_sweep.analysis.results.marked import MarkedColumn
 
 OF_AN_ENVIRONMENT = {"torch", "cuda", "cudnn", "python", "version"}
-CASE_ID = re.compile(r"[A-Z]\w*")  # trial ids are in lower case
-FOR_PEOPLE = ("table", "markdown")  # in other formats, standard output has only the rows
 
 
 def compare(
@@ -73,7 +71,7 @@ def compare(
         found = compare_sides(database, a, b, min_effect, where or ())
         marked = marked_columns(database, found.marked, found.rows)
     answer = _answer(found, marked, fail_on)
-    is_for_program = format not in FOR_PEOPLE
+    is_for_program = format not in ("table", "markdown")  # then only rows on stdout
 
     def show() -> None:
         differing, _, notes = answer.sections
@@ -147,12 +145,12 @@ def repro(
 ) -> None:
     """Print a script of at most 40 lines that times CASE or TRIAL with torch alone.
 
-    The script measures each setting in five processes. Without CUDA, it measures CPU time.
+    The script measures each setting in five processes. Without CUDA, it times steps on the CPU.
     """
     from cudnn_sweep.orchestrator.repro.script import of_case, script, stored_trial
     from cudnn_sweep.workloads.cells.field_case import find_field_case
 
-    if CASE_ID.fullmatch(name):
+    if re.fullmatch(r"[A-Z]\w*", name):  # ids of trials are in lower case
         case = of_case(find_field_case(name))
     else:
         with asking(open_results(results)) as database:

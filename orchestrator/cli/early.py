@@ -19,8 +19,6 @@ def end(number: int, frame: object) -> None:
 
 
 class WithoutPandas:
-    """Import finder that hides pandas from pyarrow.dataset."""
-
     def find_spec(self, fullname: str, *where: object) -> None:
         frame = sys._getframe(1) if fullname == "pandas" else None
         while frame and frame.f_code.co_filename.startswith(IMPORT):

@@ -1,6 +1,7 @@
-"""The commands `sweep launch`, `sweep status` and `sweep cluster`."""
+"""The commands `sweep launch`, `sweep nightly`, `sweep status` and `sweep cluster`."""
 
 import json as json_format
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -12,7 +13,7 @@ import typer
 from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.cli.commands import echo
 from cudnn_sweep.orchestrator.cli.watchdog import start_watchdog
-from cudnn_sweep.orchestrator.planning.options import LaunchOptions
+from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions, read_date
 from cudnn_sweep.orchestrator.planning.spelling import POSITIONAL
 
 if TYPE_CHECKING:
@@ -42,6 +43,26 @@ def launch(options: LaunchOptions) -> None:
     failing.leave(run_launch(options, console))
 
 
+def nightly(options: NightOptions) -> None:
+    """Run FILE's nightly suite once, and compare the results with earlier nights."""
+    is_run = options.pin is None and not options.unpin and options.accept is None
+    if is_run and not options.dry_run:
+        start_watchdog()
+    from cudnn_sweep.orchestrator.nightly.night import run_night
+    from cudnn_sweep.orchestrator.nightly.request import accept_change, pin_baseline
+    from cudnn_sweep.orchestrator.terminal.say import console_here
+
+    if options.pin is not None or options.unpin:
+        first = None if options.pin is None else read_date(options.pin, "--pin")
+        typer.echo(pin_baseline(options, first))
+        return
+    if options.accept is not None:
+        typer.echo(accept_change(options, options.accept, options.accept_from, options.reason))
+        return
+    options = replace(options, format="json") if options.json else options
+    failing.leave(run_night(options, os.environ, console_here(stderr=options.format == "json")))
+
+
 def attach(file: File = Path("cluster.yaml")) -> None:
     """Follow the last sweep that was sent to FILE's cluster. Ctrl-C does not stop the sweep."""
     from rich.console import Console
@@ -58,7 +79,7 @@ def attach(file: File = Path("cluster.yaml")) -> None:
 
 def status(
     file: Annotated[Path | None, POSITIONAL, "Launch file or suite of the sweep."] = None,
-    results: Annotated[str | None, "Results folder of a sweep on this machine."] = None,
+    results: Annotated[str | None, "Results (folder or URL) of a sweep on this machine."] = None,
     json: Annotated[bool, "Print the status as JSON."] = False,
 ) -> None:
     """Show the progress of the last sweep on this machine or on FILE's cluster."""

@@ -36,7 +36,7 @@ def results_asked(named: Sequence[str] | None, *, reference: bool = False) -> li
 
 
 def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "Stored":
-    """Open the results. Raises StoreError if a folder is missing or cannot be read."""
+    """Open the results. Raises StoreError if a location is missing or is no results folder."""
     from cudnn_sweep.analysis.store.stored import open_stored
 
     stored = open_stored(results_asked(named, reference=reference))
@@ -47,7 +47,7 @@ def open_results(named: Sequence[str] | None, *, reference: bool = False) -> "St
 
 
 def check_sweep(store: "Stored", sweep_id: str | None) -> None:
-    """Raise QueryError if none of the stored sweeps matches the id or pattern `sweep_id`."""
+    """Raise QueryError if sweeps are stored, but none matches the id or pattern `sweep_id`."""
     from cudnn_sweep.analysis.store.stored import shown
 
     stored = store.sweep_ids()

@@ -81,8 +81,7 @@ def query(
         bool, typer.Option("--list", help="List the questions. NAME --help explains one.")
     ] = False,
     help_: Annotated[
-        bool,
-        typer.Option("--help", "-h", help="Show this message, or explain the given question."),
+        bool, typer.Option("--help", "-h", help="Show this message, or explain the given question.")
     ] = False,
 ) -> None:
     """Query the stored results with a named question or with SQL.
@@ -207,7 +206,6 @@ def answer(
     output: Path | None = None,
     all_columns: bool = False,
 ) -> None:
-    """Answer a question from the store. Print the answer or write it to `output`."""
     from pyarrow import concat_tables
 
     from cudnn_sweep.analysis.results.contrast import stored_contrasts
@@ -253,7 +251,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """Print the answer or write it to `output`. If `marked` is given, a table shows only these."""
+    """Print the answer or write it to `output`. A table has only the columns in `marked`."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

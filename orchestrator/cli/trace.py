@@ -34,8 +34,7 @@ class TraceOptions(StepOptions):
     expect: None = None
     results: None = None
     direction: Annotated[
-        Literal["training", "inference"],
-        "Mode of the model. The suite times the same mode.",
+        Literal["training", "inference"], "Mode of the model. The suite times the same mode."
     ] = "training"
     output: Annotated[
         Path | None, "FILE.yaml", "File of the suite. Default: NAME.yaml in this folder."
@@ -43,7 +42,7 @@ class TraceOptions(StepOptions):
     force: Annotated[bool, "Overwrite the suite's file if it exists."] = False
     list_only: Annotated[bool, "List the convolutions, but write no suite."] = False
     operations: Annotated[
-        bool, "Also list all operations with the layouts of their inputs and outputs."
+        bool, "Also list operations on tensors, and which of them lose or convert the layout."
     ] = False
     json: Annotated[bool, "Print the list as JSON. The suite is still written."] = False
 

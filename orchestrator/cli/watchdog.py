@@ -37,7 +37,7 @@ _writer: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork a worker, and return in the worker. The parent waits, and exits with its exit code.
+    """Fork a worker, and return in the worker. The parent waits for the worker's exit code.
 
     The function does nothing if `sys.stdout` was replaced.
     """
@@ -67,7 +67,6 @@ def is_watched() -> bool:
 
 
 def say_code(code: int) -> None:
-    """Report the exit code to the watchdog."""
     if _writer is not None:
         os.write(_writer, bytes([code]))
 
@@ -152,7 +151,7 @@ class _Watch:
         return ExitCode.UNFINISHED
 
     def _wait(self) -> None:
-        """Wait for a signal and forward it to the worker. Kill hung processes after LOOK_S."""
+        """Wait for a signal and forward it to the worker. After LOOK_S, look for hung processes."""
         came = signal.sigtimedwait(WATCHED, max(0.0, min(LOOK_S, self._kill_at - monotonic())))
         if came is None:
             if monotonic() >= self._kill_at:

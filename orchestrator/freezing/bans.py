@@ -112,7 +112,6 @@ def _bans_by_cell(looked: Planned, console: Console, opened: OpenProbe) -> dict[
 
 
 def bans_of(tags: Iterable[str]) -> list[str]:
-    """Return a rule for each engine that occurs in the plan tags."""
     rules = {
         str(Rule(operation=match["operation"], engine=int(match["engine"])))
         for match in map(TAG.match, tags)

@@ -21,7 +21,6 @@ ROUNDS = 10  # maximum number of attempts to reach the expected plans
 CONFLICTS = 2  # operations that get priority over the others, one at a time
 MATTERS = 0.005  # smaller losses are ignored, as a share of the total time
 TURNS = 3  # processes that time a whole step with each set of rules
-
 LEAST_GAIN = 0.001  # share of the total time that a change of bans must save
 First: TypeAlias = Sequence[tuple[int, str]]
 """Operations with priority, as pairs of the operation's number and its required plan."""

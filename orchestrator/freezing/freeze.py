@@ -55,7 +55,6 @@ OpenProbe = Callable[[Planned, Console], AbstractContextManager[Probe]]
 def freeze(
     options: FreezeOptions, console: Console, place: Place, opened: OpenProbe = forked_probe
 ) -> Answer:
-    """Find rules that save time, or check a file of saved rules."""
     if options.check is not None:
         return _check(options, console, place, opened)
     if options.file.exists():
@@ -182,7 +181,7 @@ def _check(options: FreezeOptions, console: Console, place: Place, opened: OpenP
 def _in_turns(
     options: FreezeOptions, errata: str, looked: Planned, console: Console, place: Place
 ) -> tuple[gating.State, Verdict | None]:
-    """Time a step with and without errata. Raises UnfinishedError if the sweep stops early."""
+    """Time a step with and without errata. Raises UnfinishedError if it stops undecided."""
     suite = suite_of(options, UNTIL, MEASURE, (Config(), Config(errata=errata)))
     planned = plan_step(
         options,

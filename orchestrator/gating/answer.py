@@ -52,7 +52,6 @@ class Gate:
     changed: Sequence[str] = ()
     """Files that changed while they were measured."""
     passes_undecided: bool = False
-    """Whether a gate that cannot tell yet passes."""
     results: Sequence[str] = ()
     """Options of `sweep query` that name this gate's results."""
 

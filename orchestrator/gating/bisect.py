@@ -36,7 +36,6 @@ from importlib.metadata import distributions
 print(json.dumps({package.name: package.version for package in distributions()}))
 """
 NONE = "none"  # version of a package that is not installed
-BAD = ("slower", "broken")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,7 +161,7 @@ def _bisected(
         if answer.state == "slower" and answer.row is not None and slow == len(environments):
             half = math.sqrt(answer.row.ratio) - 1
             options = replace(options, min_effect=max(options.min_effect, half))
-        if answer.state in BAD:
+        if answer.state in ("slower", "broken"):
             slow = at
         elif answer.state != "cannot tell yet":
             good = at

@@ -44,7 +44,6 @@ class Tree:
         return git(*options, *words, folder=self.folder, index=self.index)
 
     def notes(self) -> list[str]:
-        """Return notes about missing submodules and missing contents of Git LFS files."""
         staged = self.git("ls-files", "--stage", "-z").split("\0")
         modules = [line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE)]
         large = self.git("ls-files", "-z", "--", ":(attr:filter=lfs)").split("\0")

@@ -17,8 +17,7 @@ from cudnn_sweep.orchestrator.planning.session import CodeLocation
 from cudnn_sweep.orchestrator.process.protocol import MODULES
 
 ALLOWED = "a commit of this repository, a folder, a wheel (.whl), or the Python of an environment"
-AS_PATH = ("./", "../", "/", "~")  # prefixes of a path
-PYTHON = "the path of a Python must end in bin/python, such as venv/bin/python"
+PYTHON = "give a Python as the path of its program, such as venv/bin/python"
 SHALLOW = "a shallow clone must first fetch its full history (fetch-depth: 0 on GitHub, GIT_DEPTH: 0 on GitLab, git fetch --unshallow)"
 NO_ANCESTOR = f"{{base}} and {{head}} have no common ancestor: {SHALLOW}; --exact compares them"
 OLDER = "BASE {base} contains HEAD {head}, so there is no change to measure; --exact compares them anyway"
@@ -65,7 +64,7 @@ def scratch_for_gate() -> AbstractContextManager[Path]:
 def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
     """Return the sides that BASE and HEAD name, with their files in `scratch`. The merge base of
     two commits replaces BASE unless `exact` is set. Raises SpecError if a text names no side, and
-    UnfinishedError if git fails."""
+    UnfinishedError if git cannot check out a commit."""
     texts, notes = {"base": base, "head": head}, []
     commits = {name: _commit(name, text) for name, text in texts.items()}
     if commits["base"] and commits["head"] and not exact:
@@ -91,10 +90,9 @@ def sides_of(base: str, head: str, scratch: Path, *, exact: bool) -> Sides:
 
 
 def _commit(name: str, text: str) -> str | None:
-    """Return the hash of the commit that `text` names, or None if it names no commit."""
     if not text.strip():
         raise SpecError(f"{name.upper()}: is empty, allowed: {ALLOWED}")
-    if text.startswith(AS_PATH) or text in (".", ".."):
+    if text.startswith(("./", "../", "/", "~")) or text in (".", ".."):
         return None
     commit = commit_of(text)
     if commit and (Path(text).is_dir() or _is_wheel(Path(text)) or _is_program(Path(text))):

@@ -31,14 +31,12 @@ class Pinning:
         return show_cpus(self.cpus)
 
 
-def pinning_of(gpu_uuid: str | None, launched_on: Collection[str] = ()) -> Pinning | None:
+def pinning_of(gpu_uuid: str, launched_on: Collection[str] = ()) -> Pinning | None:
     """Return the CPUs for a GPU of this host, or None if NVML does not list the GPU.
 
     All CPUs are divided among all GPUs. If this process may use only some CPUs, these are divided
     among the GPUs in `launched_on`.
     """
-    if gpu_uuid is None:
-        return None
     slots = {gpu.uuid: node_of_gpu(gpu.pci_address) for gpu in listed_gpus()}
     if gpu_uuid not in slots:
         return None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cudnn_sweep.orchestrator.errors import OrchestratorError
 
-WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 ADVICE = "remove it, or set TMPDIR to another folder"
 
 
@@ -44,4 +43,4 @@ def _fault(status: os.stat_result) -> str | None:
         return "is a link"
     if status.st_uid != os.getuid():
         return f"belongs to another user ({status.st_uid})"
-    return "can be written by other users" if status.st_mode & WRITABLE_BY_OTHERS else None
+    return "can be written by other users" if status.st_mode & 0o022 else None

@@ -24,7 +24,6 @@ from cudnn_sweep.orchestrator.locks.private_folder import our_temporary_folder
 
 PREFIX = "cudnn-sweep/measuring/"
 WAITING = 1024  # processes that may query the holder at the same time
-ASK_S = 1.0
 PEER = struct.Struct("3i")  # pid, uid, gid: see SO_PEERCRED in unix(7)
 
 
@@ -123,7 +122,7 @@ def _busy(name: str, holder: str) -> str:
 
 def _holder(name: str) -> str | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(ASK_S)
+        asking.settimeout(1.0)
         try:
             asking.connect(f"\0{PREFIX}{name}")
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)

@@ -24,13 +24,7 @@ from urllib3.util import parse_url
 from cudnn_sweep.analysis.answers.text import lines_of
 from cudnn_sweep.analysis.nights.outcome import Finding, NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import to_json
-from cudnn_sweep.analysis.nights.reports.sections import (
-    OneChange,
-    environment,
-    headline,
-    one_by_one,
-    sections,
-)
+from cudnn_sweep.analysis.nights.reports.sections import environment, headline, one_by_one, sections
 from cudnn_sweep.analysis.nights.reports.words import finding_texts
 from cudnn_sweep.analysis.words import one_line, printable
 from cudnn_sweep.orchestrator.errors import SpecError, WebhookError
@@ -131,7 +125,7 @@ def tell(webhook: Webhook, news: News) -> None:
 
 def _notify(webhook: Webhook, news: News) -> str:
     """Send the news by apprise. Return the failure, or "" if the news was sent."""
-    # A zero-width space after each @ prevents that the text notifies people.
+    # A zero-width space after each @ keeps the text from notifying people.
     texts = (news.headline, "\n\n".join(news.findings))
     title, body = (text.replace("@", "@\u200b") for text in texts)
     sent = _apprise(webhook.url).notify(title=title, body=body, body_format="text")
@@ -233,24 +227,20 @@ def print_outcome(
 def news_of(outcome: NightOutcome, fresh: Collection[Finding], where: WhereToLook) -> News:
     """Return the news of a night. `fresh` contains the findings that were not sent before."""
     new = [text for text in finding_texts(outcome) if text.finding in fresh]
+    there, findings = f"cd {shlex.quote(str(where.folder))} && ", []
+    for change in one_by_one(new):
+        *lines, command = [change.summary, *change.details]
+        if change.versions is not None:
+            words = [where.program, "compare", *change.versions, "--results", where.results]
+            lines.append(f"Which version: {there}{shlex.join(words)}")
+        findings.append("\n".join(map(one_line, [*lines, f"Measure again: {there}{command}"])))
+    findings += outcome.reasons
+    if not (changed := environment(outcome)).is_empty:
+        findings.append("\n".join(lines_of(changed)))
     as_before = [f"{outcome.fine_series:,} series are as they were."] if new else []
-    findings = (
-        *(_lines(change, where) for change in one_by_one(new)),
-        *outcome.reasons,
-        *(["\n".join(lines_of(changed))] if not (changed := environment(outcome)).is_empty else []),
-        "\n".join([*as_before, f"Page: {where.page}"]),
-    )
+    findings.append("\n".join([*as_before, f"Page: {where.page}"]))
     return News(
         headline=one_line(headline(outcome, fresh)),
         findings=tuple(map(printable, findings)),
         result=json.loads(to_json(outcome)),
     )
-
-
-def _lines(change: OneChange, where: WhereToLook) -> str:
-    there = f"cd {shlex.quote(str(where.folder))} && "
-    *lines, command = [change.summary, *change.details]
-    if change.versions is not None:
-        words = [where.program, "compare", *change.versions, "--results", where.results]
-        lines.append(f"Which version: {there}{shlex.join(words)}")
-    return "\n".join(map(one_line, [*lines, f"Measure again: {there}{command}"]))

@@ -6,7 +6,7 @@ import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -15,21 +15,10 @@ from typing import TypeAlias
 from rich.console import Console
 
 from cudnn_sweep.analysis.errors import AnalysisError
-from cudnn_sweep.analysis.nights.candidates import (
-    Candidate,
-    FreshTrials,
-    Remeasured,
-    read_fresh,
-    screen_all,
-)
+from cudnn_sweep.analysis.nights.candidates import Candidate, Remeasured, read_fresh, screen_all
 from cudnn_sweep.analysis.nights.detect import LOOKS
 from cudnn_sweep.analysis.nights.findings import remembered
-from cudnn_sweep.analysis.nights.history import (
-    SOFTWARE_AND_COMMIT,
-    History,
-    differences,
-    read_history,
-)
+from cudnn_sweep.analysis.nights.history import SOFTWARE_AND_COMMIT, differences, read_history
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import to_json, write_reports
 from cudnn_sweep.analysis.nights.series import (
@@ -161,7 +150,6 @@ def measured_and_compared(night: NightRequest, console: Console) -> Compared:
 
 
 def _kept_by(error: Exception) -> ExitCode | None:
-    """Return the error's exit code if it is NEEDS_GPU or UNFINISHED."""
     code = exit_code_of(error)
     return code if code in (ExitCode.NEEDS_GPU, ExitCode.UNFINISHED) else None
 
@@ -206,21 +194,17 @@ def compare(
             f"{tonight} is before the pinned night {first}; use --unpin, or --pin an earlier night"
         )
         return outcome or replace(blank, reasons=(reason,)), ()
-    history = _history(night, first, skipped)
+    of_night = (night.store(), night.name.launch, night.name.sweep_id, night.contrasts)
+    read = partial(read_history, *of_night, first=first, skipped=skipped)
+    history = read()
     if history is None:
         return blank, ()
     memory = remembered(before, accepted, history)
     if outcome is not None:
         return outcome, screen_all(history, memory).series
     blank = replace(blank, reasons=(), skipped=skipped)
-    read = partial(_history, night, first, skipped)
     measure = partial(measure_again, night, console=console)
     return compare_night(blank, history, memory, measure, read, night.again)
-
-
-def _history(night: NightRequest, first: date | None, skipped: dict[str, str]) -> History | None:
-    store, name, contrasts = night.store(), night.name, night.contrasts
-    return read_history(store, name.launch, name.sweep_id, contrasts, first=first, skipped=skipped)
 
 
 def not_measured(
@@ -295,7 +279,7 @@ def measure_again(
         except (OrchestratorError, ClusterError) as error:
             warn(console, f"warning: nothing could be measured again: {error}")
             return {}
-    fresh = _fresh_trials(night)
+    fresh = read_fresh(night.store(), night.name.launch, night.name.confirm_id, night.contrasts)
     return fresh.judge_all(candidates, fresh.differences(), is_cut=True)
 
 
@@ -336,17 +320,14 @@ def _measure(
                     pythons=pythons,
                 )
                 tell_stopped(store, run(session, left_s), console)
-            judged |= _fresh_trials(night).judge_all(waiting, of_two, is_cut=monotonic() > ends)
+            fresh = read_fresh(night.store(), night.name.launch, confirm_id, night.contrasts)
+            judged |= fresh.judge_all(waiting, of_two, is_cut=monotonic() > ends)
             more = {key for key, result in judged.items() if result.confirmation.more_blocks}
             waiting = [candidate for candidate in waiting if candidate.key in more]
             if not waiting or of_two is None or left_s <= 0:
                 break
     shutil.rmtree(scratch_folder(confirm_id), ignore_errors=True)
     return judged
-
-
-def _fresh_trials(night: NightRequest) -> FreshTrials:
-    return read_fresh(night.store(), night.name.launch, night.name.confirm_id, night.contrasts)
 
 
 def confirmation_plan(
@@ -386,7 +367,6 @@ def confirmation_plan(
 
 
 def suspects_of(candidates: Sequence[Candidate], whole: Plan) -> list[Suspect]:
-    """Return the candidates' cells, each with the configs to measure again."""
     keys = [candidate.key for candidate in candidates]
     suspect = {
         (key.cell_id, None if key.metric in OF_EVERY_CONFIG else key.settings) for key in keys

@@ -85,7 +85,6 @@ class Diary:
         self.write(outcome)
 
     def of(self, name: NightName) -> NightOutcome | None:
-        """Return the night's stored outcome, if there is one."""
         return self._outcome(f"{name.sweep_id}.json")
 
     def before(self, name: NightName, *, measured: bool = True) -> NightOutcome | None:
@@ -192,7 +191,6 @@ class NightRequest:
     request: SweepRequest
     name: NightName
     host: str = field(default_factory=socket.gethostname)
-    """Host on which the night was started."""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     place: Place | None = None
     """Machine or cluster on which this process measures, if it does."""
@@ -248,8 +246,8 @@ class NightRequest:
 def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
-    """Read the launch file. Errors in its suite or webhook are stored in the returned night.
-    Other errors are raised. If `place` is given, it replaces the file's destination.
+    """Read the launch file. Store errors in its suite, `last_good` or webhook in the night. Raise
+    others, and errors in a typed suite. If `place` is given, it replaces the file's destination.
     """
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly

@@ -78,7 +78,6 @@ class Standing:
 
     @property
     def seconds_to_decide(self) -> float:
-        """Estimated number of seconds until the cell is decided."""
         return max(
             (state.blocks_needed or (state.at_most or 0) - state.recorded_blocks) * state.block_s
             for state in self.states
@@ -120,7 +119,6 @@ def _tested(
     of_cells: int,
     **values: Value,
 ) -> Iterator[ContrastState]:
-    """Yield the state of each contrast in each cell, according to the statistical tests."""
     texts = [settings_of(config) for config in configs]
     if RACE in contrasts:
         yield from RaceState.of(store, sweep_id, is_over=False)
@@ -134,7 +132,6 @@ def _tested(
 def _advised(
     store: Store, sweep_id: str, contrasts: Iterable[Contrast], job: Job
 ) -> Iterator[ContrastState]:
-    """Yield the state of each contrast in each cell, according to the advice for the job."""
     for contrast in contrasts:
         values = {**contrast.values(), **job.values()}
         for row in Advice.of(store, sweep_id, is_over=False, **values):
@@ -166,4 +163,4 @@ def standings_text(standings: Mapping[str, Standing], of_cells: int) -> str:
     decided = sum(standing.is_decided for standing in standings.values())
     hopeless = sum(standing.is_out_of_reach for standing in standings.values())
     text = f"{decided} of {of_cells} cells decided"
-    return text + (f", {hopeless} cannot be decided" if hopeless else "")
+    return text + (f", {hopeless} left undecided" if hopeless else "")

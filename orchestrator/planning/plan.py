@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 OWN_SOFTWARE = ""  # the software of the launch itself
 LAST_GOOD = "last_good"  # the software of `nightly.last_good`
-WRITTEN = re.compile(r"(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +137,7 @@ class Plan:
         return replace(self, trials=tuple(t for t in self.trials if t.replicate < first))
 
     def cell_by_cell(self) -> "Plan":
-        """Reorder the plan so that a cell reaches its first interim analysis before the next."""
+        """Reorder the plan so that a cell reaches its first analysis before the next cell starts."""
         first = self.first_look().trials
         lacking = Counter(trial.cell.cell_id for trial in first)
         ahead = sorted(first, key=lambda each: (lacking[each.cell.cell_id], each.cell.cell_id))
@@ -316,7 +315,7 @@ class Shard:
 
 def read_shard(text: str) -> Shard:
     """Parse a shard such as `2/4`. Raises SpecError if it is invalid."""
-    match = WRITTEN.fullmatch(text)
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
     number, of = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= of:
         raise SpecError(f"--shard: found {text!r}, allowed: I/N with I from 1 to N, such as 2/4")

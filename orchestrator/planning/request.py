@@ -29,7 +29,6 @@ class SweepRequest:
     may_skip: bool = False
     """Whether trials that lack a package or a compiler are skipped. If not, they fail."""
     job: Job | None = None
-    """The job for which advice is computed."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
     """Locations of the compared versions of the code. The key is `Config.code`."""
     min_effect: float = MIN_EFFECT

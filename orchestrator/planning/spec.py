@@ -42,14 +42,10 @@ from cudnn_sweep.workloads.cells.suite import (
 from cudnn_sweep.workloads.errors import CellsError, UserCodeError
 from cudnn_sweep.workloads.strict import STRICT
 
-FIELD_SUITE = "field"  # the suite of the reported cases
 SUITES = files("cudnn_sweep.workloads").joinpath("suites")
-DEFAULT_SUITE = "quick"
 DEFAULT_RESULTS = "results"
 INLINE = "inline"
 LAUNCH_FILE = Path("cluster.yaml")  # used if the command names no file
-USER = re.compile(r"(\w+:)?/*[^/]*@")  # user and password in a URL
-UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
@@ -82,7 +78,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     minutes: PositiveFloat = 60.0
     """Time limit in minutes. No block starts after this time."""
     wait_minutes: NonNegativeFloat = 30.0
-    """Longest wait for a busy GPU in minutes. The time limit begins after the wait."""
+    """Longest wait in minutes for a busy GPU. The time limit begins after the wait."""
     last_good: str | None = None
     """Python of a virtual environment whose software is known to be good."""
     name: str | None = None
@@ -96,7 +92,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     @model_validator(mode="after")
     def _link_without_key(self) -> "NightlyKeys":
         # Validates the model because an error of a key prints the value.
-        if self.report_url and USER.match(self.report_url):
+        if self.report_url and re.match(r"(\w+:)?/*[^/]*@", self.report_url):
             raise ValueError("`report_url` takes a URL without user and password")
         return self
 
@@ -165,7 +161,7 @@ def choose_suite(
     if name is None and spec.cells is not None:
         chosen, suite = INLINE, SuiteSpec.model_construct(cells=spec.cells, problems=spec.problems)
     else:
-        chosen = name or spec.suite or DEFAULT_SUITE
+        chosen = name or spec.suite or "quick"
         suite = load_suite(chosen)
     keys = ("configs", "replicates", "gpus")
     changed = {key: value for key in keys if (value := getattr(spec, key)) is not None}
@@ -215,7 +211,7 @@ def load_suite(name: str) -> SuiteSpec:
 def _bundled(name: str) -> SuiteSpec:
     with as_file(SUITES.joinpath(f"{name}.yaml")) as file:
         suite = read_strict(file, SuiteSpec)
-    return with_field_cases(suite) if name == FIELD_SUITE else suite
+    return with_field_cases(suite) if name == "field" else suite
 
 
 def _no_suite(name: str) -> str | None:
@@ -228,7 +224,6 @@ def _no_suite(name: str) -> str | None:
 
 
 def is_path(suite: str) -> bool:
-    """Return whether `suite` is the path of a file."""
     return suite.endswith((".yaml", ".yml"))
 
 
@@ -293,7 +288,7 @@ class NightName:
 def launch_name(file: LaunchFile[SweepSpec]) -> str:
     """Return the first of `nightly.name`, `cluster_name` and the file's name that is not empty."""
     name = file.sweep.nightly.name or file.ray_part.get("cluster_name") or file.path.stem
-    return UNSAFE.sub("-", str(name))
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", str(name))
 
 
 def is_night_of(sweep_id: str, launch: str) -> bool:

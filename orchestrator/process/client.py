@@ -36,7 +36,6 @@ OURS_ALONE = ("PYTHONPATH", "PYTHONHOME", "SWEEP_VERSION", "SWEEP_COMMIT")
 TRACE_TIMEOUT_S = 600.0  # the first pass of a large model can take minutes
 CALL_TIMEOUT_S = 20.0
 GREETING_S = 180.0  # enough to import torch from a slow disk
-GREETING_BYTES = 2**16
 ENDING_S = 1.0
 OF_RAY = 15  # niceness of Ray's worker processes
 SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs takes tens of seconds
@@ -93,8 +92,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         return fault
 
     def _startup_fault(self) -> str | None:
-        """Read the server's greeting. Return an error message, or None if the greeting is valid."""
-        line = self._read(within_s=GREETING_S, most=GREETING_BYTES)
+        line = self._read(within_s=GREETING_S, most=2**16)
         if not line:
             try:
                 code = self._process.wait(ENDING_S)  # its output may close before it ends
@@ -213,7 +211,7 @@ def early_server(
 ) -> Iterator[Early]:
     """Start a fork server before its client exists. Yield the server's address.
 
-    The server serves one client, and ends with the `with` block. Raises OSError if it cannot start.
+    The server ends with its only client or the `with` block. Raises OSError if it cannot start.
     """
     name = f"\0sweep-{secrets.token_hex(16)}"
     with socket.socket(socket.AF_UNIX) as listener:

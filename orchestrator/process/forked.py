@@ -8,7 +8,9 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -19,7 +21,6 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from cudnn_sweep.orchestrator.process import protocol
-from cudnn_sweep.orchestrator.process.followers import Follower, first_fault
 from cudnn_sweep.orchestrator.process.linux import die_with_parent
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Reply, Request, Status, TrialJob
 from cudnn_sweep.workloads.cells.measurement import Measurement
@@ -50,8 +51,6 @@ CPU_ALLOCATOR_IS_OUT = "DefaultCPUAllocator"  # part of torch's error about host
 
 
 class PipeBaton:
-    """Baton that a process receives and passes back through pipes."""
-
     def __init__(self, turns: int, reply_to: int) -> None:
         self._turns = os.fdopen(turns, "rb")
         self._reply_to = reply_to
@@ -63,6 +62,52 @@ class PipeBaton:
         turn = protocol.TURN.validate_json(self._turns.readline())
         self.waited_s += monotonic() - began
         return turn
+
+
+@dataclass(kw_only=True, slots=True)
+class Follower:
+    """Process of a rank above 0. It writes a Reply to the pipe `replies` if its job fails."""
+
+    rank: int
+    pid: int
+    pidfd: int
+    replies: int
+    unread: bytes = b""
+    wait_status: int | None = None  # None while the process runs
+
+    def listen(self) -> None:
+        if select.select([self.replies], (), (), 0)[0]:
+            self.unread += os.read(self.replies, 2**16)
+        if self.wait_status is None and select.select([self.pidfd], (), (), 0)[0]:
+            self.wait_status = os.waitpid(self.pid, 0)[1]
+
+    def fault(self) -> Reply | int | None:
+        """Return the reply or the wait status of a process that failed, or None."""
+        if self.wait_status:
+            return self.wait_status
+        line, end, _ = self.unread.partition(b"\n")
+        if not end:
+            return None
+        try:
+            return protocol.REPLY.validate_json(line)
+        except ValidationError:
+            return Reply(status="error", message="the user's code wrote to the pipe for replies")
+
+    def end(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        if self.wait_status is None:
+            os.waitpid(self.pid, 0)
+        os.close(self.pidfd)
+        os.close(self.replies)
+
+
+def first_fault(followers: Iterable[Follower]) -> tuple[int, Reply | int] | None:
+    """Return a rank that failed and its fault, if any. Prefer a rank whose process died."""
+    faults = [
+        (follower.rank, fault) for follower in followers if (fault := follower.fault()) is not None
+    ]
+    return min(faults, key=lambda found: isinstance(found[1], Reply), default=None)
 
 
 class Forked:
@@ -316,7 +361,6 @@ def _limit(request: Request, log: int) -> None:
 
 
 def _close_other_pipes(*ours: int) -> None:
-    """Close all pipes and sockets except `ours`."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the descriptor of the listing is closed by now
             target = os.readlink(f"/proc/self/fd/{descriptor}")

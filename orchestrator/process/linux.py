@@ -21,7 +21,6 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when its parent ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -42,7 +41,6 @@ def is_of_this_user(connection: socket.socket) -> bool:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the operating system."""
     trim = getattr(_libc, "malloc_trim", None)  # only glibc has it
     if trim is not None:
         trim(0)

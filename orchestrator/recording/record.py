@@ -107,11 +107,9 @@ def _as_measured(measured: Measurement) -> dict[str, Any]:
 def _judged(outcome: Outcome, log: Outcome | None) -> tuple[str, str | None]:
     """Return the outcome's status and message, or an error if cuDNN ran a banned plan."""
     ran = log.reply.log_pass.banned_ran if log and log.reply and log.reply.log_pass else []
-    return (
-        ("error", f"errata: cuDNN ran {'; '.join(ran)}")
-        if ran
-        else (outcome.status, outcome.message)
-    )
+    if ran:
+        return "error", f"errata: cuDNN ran {'; '.join(ran)}"
+    return outcome.status, outcome.message
 
 
 def _as_logged(log: Outcome | None, timed_kernels: str | None) -> dict[str, Any]:

@@ -213,7 +213,6 @@ class Recorder:
         self._progress.stopped = self._progress.stopped or reason
 
     def trial_lost(self, reason: str) -> None:
-        """Note why a worker lost a trial."""
         if reason not in self._progress.reasons:
             self._progress.reasons.append(reason)
 
@@ -242,7 +241,6 @@ class Recorder:
             return self.progress()
 
     def _mark_end(self) -> None:
-        """Mark the last record as the launch's end."""
         if self._last is None or not self._has_ended or self._progress.stopped:
             return
         end = replace(self._last, ends_launch=True)

@@ -52,9 +52,7 @@ from cudnn_sweep.orchestrator.terminal.say import say
 from cudnn_sweep.workloads.cells.suite import ALL_MODELS, as_list, workload_names
 
 ANSWER_S = 15.0  # time within which a running head answers
-ANY_MODEL = "each GPU model"
 UNTIL_THE_LAUNCH = "unknown until the launch"
-END_S = 10.0  # time for a driver to end after a signal
 
 Keep: TypeAlias = Callable[[str, str], None]
 """Function that stores a night's sweep_id and outcome as JSON. It may raise AnalysisError."""
@@ -70,20 +68,16 @@ class Cluster:
 
     def show(self, request: SweepRequest, console: Console) -> int:
         """Print a plan for each GPU model that the suite names."""
-        self._show_start(console)
         models = request.suite.gpus.models
         with ForkServer(survey_only=True) as server:
             machine = survey(server, workload_names(request.suite))
         where = f"On {self.where} ({self._size()}), records in {request.results}."
         say(console, f"{where} Each GPU model has a plan of its own.")
-        for name in [ANY_MODEL] if models == ALL_MODELS else as_list(models):
+        for name in ["each GPU model"] if models == ALL_MODELS else as_list(models):
             environment = replace(machine.environment, device="cuda", gpu=name)
             planned = planned_on(replace(machine, environment=environment), request)
             print_part(console, planned.chosen, request.options, None, gpu=True)
         return ExitCode.FINE
-
-    def _show_start(self, console: Console) -> None:
-        """Print how a launch would start the cluster, if it starts one."""
 
     def _size(self) -> str:
         return f"hosts and GPUs {UNTIL_THE_LAUNCH}"
@@ -123,7 +117,7 @@ class Inside(Cluster):
             command = [sys.executable, "-m", request.driver]
             try:
                 with launcher.running(
-                    command, end_s=END_S, variables=VARIABLES, folder=work
+                    command, end_s=10.0, variables=VARIABLES, folder=work
                 ) as driver:
                     for line in driver.stdout or ():
                         follower.take(line.rstrip("\n"))
@@ -240,7 +234,7 @@ class RunningCluster(Cluster):
         """Return the jobs that this machine has sent. Raises ClusterError if there are none."""
         if not (sent := jobs.sent(self.known.sender())):
             raise ClusterError(
-                f"no sweep was sent to {self.where} from this machine since its head node "
+                f"no sweep was sent to {self.where} from this machine since the cluster's head "
                 "started. `sweep launch` resumes a sweep from the records on this machine"
             )
         return sent
@@ -304,9 +298,10 @@ class BroughtUpCluster(RunningCluster):
             Jobs(here, self.known.token)
             return answers_anybody(here)
 
-    def _show_start(self, console: Console) -> None:
+    def show(self, request: SweepRequest, console: Console) -> int:
         ray_part = self.file.ray_part
         say(console, launcher.difference(ray_part, launcher.secure(ray_part, self.known.token)))
+        return super().show(request, console)
 
     def _size(self) -> str:
         hosts, gpus = launcher.hosts_at_first(self.file.ray_part)

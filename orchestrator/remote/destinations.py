@@ -116,7 +116,6 @@ KINDS: list[tuple[Callable[[File], bool], Callable[[File], Destination]]] = [
 
 
 def tell_without_gpu(planned: Planned, console: Console) -> None:
-    """Print a notice if this machine has no GPU."""
     if planned.machine.environment.device == "cuda":
         return
     suite = planned.request.suite
@@ -129,8 +128,6 @@ def tell_without_gpu(planned: Planned, console: Console) -> None:
 
 
 def to_json(ran: Ran, results: str) -> str:
-    """Return the outcome of a sweep as JSON."""
-
     def named(row: Verdict | BreakEven | RaceState) -> dict[str, object]:
         return {"cell": ran.names[row.cell_id], **vars(row)}
 

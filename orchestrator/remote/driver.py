@@ -60,8 +60,6 @@ from cudnn_sweep.workloads.cells.suite import GpuChoice, SuiteSpec, as_list, wor
 from cudnn_sweep.workloads.hardware.environment import Environment
 from cudnn_sweep.workloads.survey import Survey
 
-EVERY_S = 1.0
-
 
 class TheseNodes:
     """The nodes of a cluster as a Place. The methods print events that the user's command reads."""
@@ -96,7 +94,6 @@ class TheseNodes:
         return look_at_last_good(self._nodes, python)
 
     def checks(self, results: str) -> Iterator[Check]:
-        """Yield checks of the location of the results."""
         yield from check_storage(results)
 
     @contextmanager
@@ -116,7 +113,7 @@ class TheseNodes:
             host = Host(session, results=store.location, slots=slots, followed=True)
             with tempfile.TemporaryDirectory(prefix="sweep-tune-") as tune_folder:
                 try:
-                    with now_and_then(lambda: self._show(sweep, host), every_s=EVERY_S):
+                    with now_and_then(lambda: self._show(sweep, host), every_s=1.0):
                         host.run(Path(tune_folder), budget_s)
                     host.recorder.launch_ended.remote()  # the recorder handles it before `finish`
                 finally:
@@ -182,7 +179,7 @@ def results_of(request: JobRequest) -> str:
 
 
 def place_of(request: JobRequest, console: Console) -> TheseNodes:
-    """Return the usable nodes with the requested GPU model. Raises SpecError if there are none."""
+    """Return usable nodes of the requested GPU model. Raises NeedsGpuError or SpecError."""
     show, strict = partial(say, console), request.sweep.options.strict
     suite = request.sweep.suite
     wait_for_nodes(request.workers, show)

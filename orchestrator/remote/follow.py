@@ -34,8 +34,6 @@ RECONNECT_S = 2.0
 LOST_S = 180.0  # time without a connection after which following ends
 LAST_LINES = 500  # a line with a record has about 12 KB
 
-Connect = Callable[[], AbstractContextManager[Jobs]]
-
 
 class Follower:
     """Handles the events of a job. It shows progress and copies records."""
@@ -110,7 +108,9 @@ class Follower:
         return self.ended
 
 
-def follow(connect: Connect, job: SentJob, console: Console) -> Ended:
+def follow(
+    connect: Callable[[], AbstractContextManager[Jobs]], job: SentJob, console: Console
+) -> Ended:
     """Follow a job to its end. Raises ClusterError after LOST_S without a connection.
 
     Raises UnfinishedError if the job ends early, or SpecError if its driver fails.

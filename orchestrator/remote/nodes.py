@@ -19,8 +19,6 @@ from cudnn_sweep.workloads.survey import Survey
 
 NODES_S = 600.0  # a cloud machine takes minutes to start
 ANSWER_S = 180.0  # a first import of torch from a network disk takes a minute
-LEAST_FREE_BYTES = 2**30
-OLD_S = 7 * 86_400.0  # a sweep ends within a week
 MOST_SKEW_S = 5.0  # allowed error of a node's clock
 NO_CUDA = "no CUDA, which the suite needs"
 
@@ -120,9 +118,8 @@ def _report(workloads: list[str]) -> NodeReport:
 
 
 def remove_old_caches(folder: Path) -> None:
-    """Remove the compute caches of old sweeps."""
     for caches in folder.glob("*/compute-cache"):
-        if time() - caches.stat().st_mtime > OLD_S:
+        if time() - caches.stat().st_mtime > 7 * 86_400:  # a sweep ends within a week
             shutil.rmtree(caches.parent, ignore_errors=True)
 
 
@@ -135,7 +132,7 @@ def _complaints(report: NodeReport, came_s: float, needs_cuda: bool) -> Iterator
     for facts in report.machine.workloads.values():
         if facts.fault is not None:
             yield facts.fault
-    if report.free_bytes < LEAST_FREE_BYTES:
+    if report.free_bytes < 2**30:
         yield f"{report.free_bytes / 2**20:.0f} MiB free for temporary files, 1 GiB is needed"
     skew_s = report.clock_s - came_s
     if abs(skew_s) > MOST_SKEW_S:
@@ -160,9 +157,9 @@ def _alike(fit: list[Node], unfit: Unfit) -> tuple[list[Node], Unfit]:
     """Keep the largest group of equal nodes of each GPU model. Return other nodes as unfit."""
     counts = Counter((node.model, _hashes(node)) for node in fit)
     common = dict(kind for kind, _ in reversed(counts.most_common()))
-    reason = "its hardware or software differs from that of the largest group with its GPU model"
+    reason = "its hardware or software differs from that of the largest group of equal nodes with"
     odd = [node for node in fit if _hashes(node) != common[node.model]]
-    unfit += [(node.address, f"{reason}, {node.model}") for node in odd]
+    unfit += [(node.address, f"{reason} {node.model}") for node in odd]
     return [node for node in fit if node not in odd], unfit
 
 

@@ -181,7 +181,6 @@ class OpenSweep:
     console: Console
 
     def lacks_anything(self) -> bool:
-        """Return whether there are trials left to run."""
         session = self.session
         decided = stopped_cells(self.store, session) if session.resumed else set()
         return any(

@@ -211,7 +211,7 @@ def _waited(
 
 
 def _held_devices(*, needs_gpu: bool) -> str | None:
-    """Return a message if sweeps use all visible GPUs, or the CPU if there are none."""
+    """Return a message if sweeps use all GPUs, or the CPU if no GPU is needed or present."""
     gpus = may_be_seen(os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus())
     has_rocm = Path("/dev/kfd").exists()  # NVML does not list GPUs of ROCm
     if not gpus and (needs_gpu or has_rocm):

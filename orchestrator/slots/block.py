@@ -315,7 +315,6 @@ def _died_with_its_server(running: Running, error: ServerError) -> Outcome:
 
 
 def _lacked_memory(running: Running) -> bool:
-    """Return whether a process ran out of memory."""
     outcome = running.outcome
     if outcome is None:
         return False

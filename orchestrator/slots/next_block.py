@@ -13,7 +13,6 @@ from cudnn_sweep.orchestrator.planning.session import Session
 
 NO_LOOK = (sys.maxsize,)  # for a plan that has no interim analysis
 TRIES = 5  # reading results that are being written may fail
-AGAIN_S = 1.0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -73,7 +72,7 @@ class BlockQueue:
         return block
 
     def raced_out(self, block: int) -> list[str]:
-        """Return the ids of the block's trials that do not run because a config lost a race."""
+        """Return the ids of the block's trials that are not run: their configs lost a race."""
         trials = self._trials[block]
         cell = self._cells.get(trials[0].cell.cell_id)
         out = cell.out if cell else frozenset()
@@ -147,5 +146,5 @@ class BlockQueue:
             try:
                 return self._ask()
             except (AnalysisError, OSError):
-                time.sleep(AGAIN_S)
+                time.sleep(1.0)
         return self._ask()

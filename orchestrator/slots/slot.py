@@ -48,8 +48,7 @@ class Slot(Protocol):
 
 Server: TypeAlias = tuple[str, tuple[tuple[str, str], ...], int]
 OWN: Server = (OWN_SOFTWARE, (), 0)
-OPENED_AT_ONCE = 4
-"""Number of fork servers that start at the same time."""
+OPENED_AT_ONCE = 4  # fork servers that start at the same time
 
 
 def server_of(trial: Trial, *, apart: bool = False) -> Server:
@@ -260,8 +259,7 @@ def _open(session: Session, key: Server, *, survey_only: bool, early: Early | No
     except ServerError:
         server.close()
         raise
-    pins = (pinning_of(uuid, session.gpus) for uuid in uuids or (None,))
-    pinnings = [pin for pin in pins if pin is not None]
+    pinnings = [pin for uuid in uuids if (pin := pinning_of(uuid, session.gpus))]
     cpus = frozenset(os.sched_getaffinity(0))
     if pinnings:
         cpus = frozenset[int]().union(*(pin.cpus for pin in pinnings))

@@ -100,7 +100,10 @@ class BlockRunner(tune.Trainable):
         if self._slot is None:
             return {"done": True, "stopped": True}
         if self._records is None:
-            wanted = self._wanted(self._blocks[self.config["block"]])
+            trials = self._blocks[self.config["block"]]
+            cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
+            ids = ray.get(self._recorder.wanted.remote(cells))
+            wanted = [trial for trial in trials if trial.trial_id in ids]
             out = [trial for trial in wanted if trial.trial_id in self.config["raced_out"]]
             runs = [trial for trial in wanted if trial not in out]
             self._began = monotonic()
@@ -111,11 +114,6 @@ class BlockRunner(tune.Trainable):
         stopped = self._left > 0 and not self._record_next(self._records)
         took_s = monotonic() - self._began
         return {"done": stopped or not self._left, "stopped": stopped, "took_s": took_s}
-
-    def _wanted(self, trials: list[Trial]) -> list[Trial]:
-        cells = {trial.trial_id: trial.cell.cell_id for trial in trials}
-        wanted = ray.get(self._recorder.wanted.remote(cells))
-        return [trial for trial in trials if trial.trial_id in wanted]
 
     def _begin(self, trial: Trial) -> int | None:
         assert self._slot is not None
@@ -231,7 +229,7 @@ class UntilLost(tune.Stopper):
             return None
         return (
             f"Ray has lost all nodes of the sweep for {self._patience_s / 60:g} minutes: "
-            f"{', '.join(self._nodes.values())}; launch again to resume with the nodes that are up"
+            f"{', '.join(self._nodes.values())}; a launch resumes with the nodes that are up"
         )
 
 

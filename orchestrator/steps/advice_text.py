@@ -38,7 +38,6 @@ from cudnn_sweep.orchestrator.steps.step_options import AdviseOptions
 from cudnn_sweep.workloads.errors import TRY
 from cudnn_sweep.workloads.warnings import ADVICE, OF_THE_CODE, WarningName
 
-ON_THE_GPU = "measure on the GPU of your job, because benchmark has no effect on a CPU"
 FROZEN = "frozen"
 SMALLER = "a smaller batch, a smaller size, or --precision amp_bf16"
 REMEDIES = {
@@ -59,13 +58,13 @@ OF_JOB: tuple[Figure, ...] = (
     ("{on} divided by {off}", "step_ratio", ratio),
     ("{on} starts later by", "extra_start_s", clock),
     ("steps to break even", "break_even_steps", two_digits),
-    ("first step at a new size, {on}", "new_shape_ms", milliseconds),
+    ("extra time at a new size, {on}", "new_shape_ms", milliseconds),
     ("warm cache saves, {off}", "baseline_cache_saves_s", clock),
     ("warm cache saves, {on}", "candidate_cache_saves_s", clock),
     ("different results, {off}", "baseline_results", number),
     ("different results, {on}", "candidate_results", number),
-    ("memory of first steps, {off}", "baseline_first_bytes", size),
-    ("memory of first steps, {on}", "candidate_first_bytes", size),
+    ("largest memory, {off}", "baseline_first_bytes", size),
+    ("largest memory, {on}", "candidate_first_bytes", size),
     ("memory of later steps, {off}", "baseline_steady_reserved_bytes", size),
     ("memory of later steps, {on}", "candidate_steady_reserved_bytes", size),
 )
@@ -245,7 +244,7 @@ class Answered:
             ends = f"{milliseconds(min(self.times_ms))} to {milliseconds(max(self.times_ms))}"
             here = f"on this CPU ({len(self.times_ms)} processes, {ends})"
             yield "A step", f"{milliseconds(median(self.times_ms))} {here}"
-            yield "Then", ON_THE_GPU
+            yield "Then", "measure on the GPU of your job, because benchmark has no effect on a CPU"
             return
         if self.kept is not None:
             yield from kept_facts(self.kept)
@@ -342,7 +341,7 @@ def answer_of(answered: Answered) -> Answer:
 def minutes_needed(needed: float | None) -> str:
     if needed is None:
         return ""
-    return f"This takes about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
+    return f"A decision takes about {two_digits(max(needed, 0.1))} more minutes (--minutes)."
 
 
 def three_ways(kept: Kept) -> Section:
@@ -368,7 +367,7 @@ def _table(label: str, figures: Sequence[Figure], rows: Mapping[str, AnswerRow])
 
 def kept_facts(kept: Kept) -> Iterator[tuple[str, str]]:
     measured, row = kept.measured, kept.advice
-    text = f"{counted(measured.rules, 'rule')}, measured {kept.step}"
+    text = f"{counted(measured.rules, 'rule')}; {kept.step}"
     if measured.kept is not None:
         ends = interval(measured.kept_low, measured.kept_high, percent)
         text += f"; the file keeps {percent(measured.kept)}{ends} of the gain of benchmark mode"

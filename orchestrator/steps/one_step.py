@@ -37,7 +37,6 @@ from cudnn_sweep.workloads.training.choice import Expect
 from cudnn_sweep.workloads.training.loss import MEAN_SQUARE
 
 UNTIL = UntilDecided(until="decided", at_most=20)  # blocks
-REPLICATES_WITHOUT_GPU = 1  # the block also has an A/A twin
 LOOKING = "Importing torch to examine this machine and {workload}."
 START_AND_END_S = 10.0  # start and end of Ray
 LEAST_S = 15.0  # two blocks of a small network
@@ -78,7 +77,7 @@ def suite_of(
     suite = SuiteSpec(cells=[cell], replicates=replicates, measure=measure)
     if configs:
         return suite.model_copy(update={"configs": list(configs), "without_gpu": WithoutGpu()})
-    off = WithoutGpu(configs=[Config(benchmark=False)], replicates=REPLICATES_WITHOUT_GPU)
+    off = WithoutGpu(configs=[Config(benchmark=False)], replicates=1)  # with an A/A twin
     return suite.model_copy(update={"without_gpu": off})
 
 
@@ -182,7 +181,7 @@ def plan_step(
     """Plan a sweep of the step. Raises SpecError if the workload cannot be used.
 
     `left_s` is the time limit of the sweep, by default the rest of the command's time limit. The
-    time limit of a process is half of `whole_s`, or half of `left_s` by default.
+    time limit of a process is half of `whole_s` or `left_s`, but at least LEAST_TIMEOUT_S.
     """
     check_step(options, machine)
     left_s = left_s or left_of_minutes_s(options)

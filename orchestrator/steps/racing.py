@@ -263,7 +263,6 @@ def raced(options: AdviseOptions, store: Store, sweeps: str) -> Raced:
 def race_of(
     options: AdviseOptions, sweeps: str, configs: Iterable[ConfigTrials], rows: Iterable[Advice]
 ) -> Raced:
-    """Make the answer of a race from its trials (`configs`) and its advice (`rows`)."""
     named = levers.named_changes(options)
     by_config = {levers.changes_of(row.settings): row for row in configs}
     trials = {changes: row for changes, row in by_config.items() if {*changes} <= {*named}}

@@ -27,7 +27,7 @@ MinutesOption = Annotated[
     float, AtLeast(0.1), "Time limit in minutes. The measurement ends earlier if it is decided."
 ]
 MinEffectOption = Annotated[
-    float, typer.Option(min=0.001, max=1.0, help="Smallest slowdown to report, such as 0.01.")
+    float, typer.Option(min=0.001, max=1.0, help="Smallest slowdown to report: 0.01 means 1%.")
 ]
 
 
@@ -118,7 +118,7 @@ class _Job(_Model):
     shapes: Annotated[
         str | None,
         "FILE.csv",
-        "Input sizes of your data, with columns such as batch,height,width,count.",
+        "Input sizes of your data and how often each occurs: batch,height,width,count.",
     ] = None
     state: Annotated[
         Literal["container", "warm"],
@@ -145,23 +145,19 @@ class _Job(_Model):
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseOptions(_Answer, StepOptions, _Job):
-    """Options of `sweep advise`."""
-
     kind: ClassVar[str] = "advise"
     """Name of the command, and of its answer."""
     levers: Annotated[
         str | None,
         "NAMES",
-        "Settings to race. Default: benchmark,layout,execution.",
+        "Settings to race. Default: benchmark,layout,execution. `benchmark` alone: only off and on.",
     ] = None
     allow: Annotated[str | None, "NAMES", "Also race these precisions, such as tf32,amp_bf16."] = (
         None
     )
     same_bits: Annotated[bool, "Allow only configs that compute the same bits as yours."] = False
     freeze: Annotated[
-        str | None,
-        "FILE.json",
-        "Also measure the step with this file, which `sweep freeze` wrote.",
+        str | None, "FILE.json", "Also measure the step with this file, which `sweep freeze` wrote."
     ] = None
     from_store: Annotated[bool, "Answer from stored results without measuring."] = False
     reference: Annotated[bool, "Answer for a bundled network from the installed results."] = False

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Literal
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from cudnn_sweep.analysis.results.marked import CELL
+from cudnn_sweep.analysis.results.marked import CELL, MarkedColumn
 from cudnn_sweep.analysis.results.short_texts import short_names, short_sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cudnn_sweep.analysis.results.marked import MarkedColumn
-
-LEAST_SHOWN = 5  # A wide table drops the columns after these first.
+LEAST_SHOWN = 5  # columns; those after them are dropped before texts are cut below ROOM
 ROOM = 38
 LEAST_TEXT = 24  # width to which a long text may be cut
 LEAST_ID = 12  # width to which a long word, for example a GPU's UUID, may be cut
@@ -33,15 +30,19 @@ def draw(answer: "pa.Table", width: int | None) -> str:
     from cudnn_sweep.analysis.words import printable
 
     rows = [[printable(readable(value)) for value in row] for row in plain_rows(answer)]
-    table = _table(answer, rows)
-    console = Console(width=100_000)
-    needed = Measurement.get(console, console.options, table).maximum
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for field in answer.schema:
+        is_number = str(field.type).startswith(("int", "double", "decimal"))
+        table.add_column(Text(field.name), justify="right" if is_number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    needed = Console(width=100_000).measure(table).maximum
     if width is not None and needed > width:
         return _blocks(answer.column_names, rows)
     return table_text(table, needed)
 
 
-def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
+def draw_marked(columns: Sequence[MarkedColumn], width: int | None) -> str:
     """Draw a table, and shorten it if it is wider than `width`."""
     if not columns or not columns[0].texts:
         return ""
@@ -56,7 +57,7 @@ def draw_marked(columns: "Sequence[MarkedColumn]", width: int | None) -> str:
     return _drawn(columns, False, width, heads_broken=True)
 
 
-def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[MarkedColumn]":
+def _shortened(columns: Sequence[MarkedColumn], width: int) -> Sequence[MarkedColumn]:
     kept = next((index for index, column in enumerate(columns) if column.name == CELL), 0) + 1
     for least_shown, least in ((LEAST_SHOWN, ROOM), (kept, LEAST_TEXT)):
         leasts = [_least(column, least) for column in columns]
@@ -70,14 +71,12 @@ def _shortened(columns: "Sequence[MarkedColumn]", width: int) -> "Sequence[Marke
     return list(map(_cut, columns, sizes))
 
 
-def _room(
-    columns: "Sequence[MarkedColumn]", width: int, sizes: "Sequence[int] | None" = None
-) -> int:
+def _room(columns: Sequence[MarkedColumn], width: int, sizes: Sequence[int] | None = None) -> int:
     sizes = list(map(_narrow, columns)) if sizes is None else sizes
     return width - sum(sizes) - GAP * (len(columns) - 1)
 
 
-def _least(column: "MarkedColumn", least: int) -> int:
+def _least(column: MarkedColumn, least: int) -> int:
     """Return the smallest width to which a column may be cut."""
     needed = _narrow(column)
     if column.is_number or needed <= LEAST_TEXT:
@@ -87,7 +86,7 @@ def _least(column: "MarkedColumn", least: int) -> int:
     return max(head, LEAST_ID if is_one_word and column.name != CELL else min(needed, least))
 
 
-def _cut(column: "MarkedColumn", width: int) -> "MarkedColumn":
+def _cut(column: MarkedColumn, width: int) -> MarkedColumn:
     if _narrow(column) <= width:
         return column
     if column.name == CELL or not any(" " in text for text in column.texts):
@@ -95,12 +94,12 @@ def _cut(column: "MarkedColumn", width: int) -> "MarkedColumn":
     return replace(column, texts=[short_sentence(text, width) for text in column.texts])
 
 
-def _narrow(column: "MarkedColumn") -> int:
+def _narrow(column: MarkedColumn) -> int:
     return max(map(cell_len, [*column.name.split("_"), *column.texts]))
 
 
 def _drawn(
-    columns: "Sequence[MarkedColumn]", whole: bool, width: int, *, heads_broken: bool = False
+    columns: Sequence[MarkedColumn], whole: bool, width: int, *, heads_broken: bool = False
 ) -> str:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for column in columns:
@@ -118,16 +117,6 @@ def table_text(table: Table, width: int) -> str:
     with console.capture() as drawn:
         console.print(table)
     return "".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines())
-
-
-def _table(answer: "pa.Table", rows: list[list[str]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for field in answer.schema:
-        is_number = str(field.type).startswith(("int", "double", "decimal"))
-        table.add_column(Text(field.name), justify="right" if is_number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def _blocks(names: list[str], rows: list[list[str]]) -> str:

@@ -130,7 +130,7 @@ class Summary:
         )
         cells = standings(self.store, self.session) if self.session.looks else {}
         if out_of_reach := sum(each.is_out_of_reach for each in cells.values()):
-            yield f"{counted(out_of_reach, 'cell')} cannot be decided by further blocks."
+            yield f"{counted(out_of_reach, 'cell')} undecided, although no further blocks will run."
         yield from shard_lines(self.session, self.there)
         yield from split_lines(self.stored)
         yield from blocks_left_out(self.verdicts)

@@ -79,7 +79,7 @@ class _Audit:
         signal.signal(END, lambda *_: self._end())
         self._watch_ends()
         self._writes.watch_variables()
-        when_imported("torch", self._watch_torch)
+        sys.meta_path.insert(0, AtImport("torch", self._watch_torch))
 
     def _watch_torch(self, torch: ModuleType) -> None:
         self._torch = torch
@@ -155,12 +155,9 @@ def _cudnn_version(torch: ModuleType) -> int | None:
     return None
 
 
-def when_imported(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Call `do` with the module `name` when the script imports it."""
-    sys.meta_path.insert(0, _Finder(name, do))
+class AtImport(MetaPathFinder):
+    """Calls `do` with the module `name` when the script imports it."""
 
-
-class _Finder(MetaPathFinder):
     def __init__(self, name: str, do: Callable[[ModuleType], None]) -> None:
         self._name = name
         self._do = do

@@ -63,8 +63,6 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputShape:
-    """Input shape of a model, with the number of calls at this shape."""
-
     shape: Sizes
     training: int
     """Number of calls that recorded gradients."""

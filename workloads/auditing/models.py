@@ -31,7 +31,6 @@ from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
 """Attributes with the wrapped model in data-parallel modules and in compiled modules."""
-FEWEST_SIZES = 2  # smallest number of dimensions of a batch
 
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here
@@ -283,7 +282,7 @@ def _given(torch: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 def _first_shape(given: Given) -> Sizes | None:
     """Return the first shape with two or more dimensions, preferably of a float tensor."""
     shapes = (shape for part in ("float", "int") for *_, kind, shape in given if part in kind)
-    return next((shape for shape in shapes if shape and len(shape) >= FEWEST_SIZES), None)
+    return next((shape for shape in shapes if shape and len(shape) >= 2), None)
 
 
 def _both(old: Argument, new: Argument) -> Argument:

@@ -152,8 +152,10 @@ class Writes:
         """Return the line that writes, and the line of another file of the user that led to it."""
         frame: FrameType | None = sys._getframe()
         of_torch: FrameType | None = None
-        while frame is not None and self._passes_on(frame.f_code.co_filename):
-            file = frame.f_code.co_filename
+        passing_on = (self._torch, OURS, *GENERATED)
+        while frame is not None and (
+            (file := frame.f_code.co_filename) in PASSING_ON or file.startswith(passing_on)
+        ):
             if file.startswith(self._torch) and not file.startswith(self._setters):
                 of_torch = of_torch or frame
             frame = frame.f_back
@@ -167,9 +169,6 @@ class Writes:
         ):
             own = own.f_back
         return place(writer), None if own is None else place(own)
-
-    def _passes_on(self, file: str) -> bool:
-        return file in PASSING_ON or file.startswith((self._torch, OURS, *GENERATED))
 
     def _note(
         self, kind: Literal["flag", "variable"], name: str, before: Value, after: Value

@@ -35,7 +35,6 @@ def batch_norm(context: Context) -> TimedStep:
         context,
         lambda images: functional.batch_norm(images, None, None, weight, bias, training=True),
         {"weight": weight, "bias": bias},
-        _same,
     )
 
 
@@ -52,19 +51,19 @@ def max_pool(context: Context) -> TimedStep:
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def relu(context: Context) -> TimedStep:
     """ReLU activation, max(x, 0)."""
-    return differentiable_step(context, torch.relu, {}, _same)
+    return differentiable_step(context, torch.relu, {})
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def sigmoid(context: Context) -> TimedStep:
     """Sigmoid activation, 1 / (1 + exp(-x))."""
-    return differentiable_step(context, torch.sigmoid, {}, _same)
+    return differentiable_step(context, torch.sigmoid, {})
 
 
 @workload(directions=DIRECTIONS, varies=("batch", "space"), input_shape=IMAGES)
 def tanh(context: Context) -> TimedStep:
     """Hyperbolic tangent activation."""
-    return differentiable_step(context, torch.tanh, {}, _same)
+    return differentiable_step(context, torch.tanh, {})
 
 
 @workload(directions=DIRECTIONS, varies=("batch",), input_shape=HEADS)
@@ -75,15 +74,11 @@ def attention(context: Context) -> TimedStep:
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH], set_priority=True):
             return functional.scaled_dot_product_attention(heads, heads, heads)
 
-    return differentiable_step(context, attend, {}, _same)
+    return differentiable_step(context, attend, {})
 
 
 def _recurrent(context: Context, layer: nn.LSTM | nn.GRU) -> TimedStep:
     context.place(layer)
     layer.flatten_parameters()  # puts the weights into one piece of memory, as cuDNN requires
     parameters = dict(layer.named_parameters())
-    return differentiable_step(context, lambda numbers: layer(numbers)[0], parameters, _same)
-
-
-def _same(shape: Shape) -> Shape:
-    return shape
+    return differentiable_step(context, lambda numbers: layer(numbers)[0], parameters)

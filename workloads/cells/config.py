@@ -80,7 +80,7 @@ def _variables(given: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Settings of a trial's process, such as cuDNN's flags. `precision` turns TF32 on or off."""
+    """Settings of a trial's process: cuDNN's flags, variables, and how its steps run."""
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
 

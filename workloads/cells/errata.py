@@ -2,7 +2,7 @@
 
 - `ConvFwd:67` bans all plans of engine 67 for forward convolutions.
 - `ConvFwd:67:k2=16` bans only the plans of this engine that have the knob `k2=16`.
-- `pin ConvFwd:1` bans all engines except engine 1.
+- `pin ConvFwd:1` bans all engines for forward convolutions except engine 1.
 - `ConvFwd:67@91900` applies to version 91900 of cuDNN only.
 - `ConvFwd:67@91900-91902` applies to the versions from 91900 to below 91902.
 

@@ -151,14 +151,10 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
         gpu=gpu,
         **chosen,
     )
-    return replace(cell, placement=BY_STRIDES) if _is_by_strides(cell, traits) else cell
-
-
-def _is_by_strides(cell: Cell, traits: WorkloadFacts) -> bool:
-    tensors = [cell.input_shape, *([cell.problem.weight_shape] if cell.problem else [])]
-    return cell.layout == "channels_last" and (
-        traits.by_strides or all(map(has_one_order, tensors))
-    )
+    tensors = [shape, *([problem.weight_shape] if problem else [])]
+    is_by_strides = traits.by_strides or all(map(has_one_order, tensors))
+    is_marked = cell.layout == "channels_last" and is_by_strides
+    return replace(cell, placement=BY_STRIDES) if is_marked else cell
 
 
 def _usable(traits: WorkloadFacts) -> WorkloadFacts:

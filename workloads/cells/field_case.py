@@ -24,8 +24,6 @@ SETTINGS = {field.name for field in fields(Config)} - set(AXES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSide:
-    """The baseline or the candidate of a case."""
-
     workload: str
     """`conv`, or the import path of a model."""
     problem: ConvProblem | None
@@ -129,10 +127,9 @@ def find_field_case(name: str) -> FieldCase:
 
 
 def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
-    """Return a copy of the suite that tests the reported cases."""
     tested = [case for case in load_field_cases().values() if case.is_tested]
     problems: dict[str, ProblemSpec] = {}
-    cells: dict[tuple[tuple[str, str], ...], list[Config]] = {}
+    cells: dict[tuple[tuple[str, str], ...], dict[Config, None]] = {}
     for side in (side for case in tested for side in case.sides()):
         axes = {name: getattr(side, name) for name in AXES} | {"workload": side.workload}
         if side.problem is None:
@@ -140,11 +137,9 @@ def with_field_cases(suite: SuiteSpec) -> SuiteSpec:
         else:
             axes["problem"] = side.problem.name
             problems[side.problem.name] = _spec_of(side.problem)
-        configs = cells.setdefault(tuple(axes.items()), [])
-        if side.config not in configs:
-            configs.append(side.config)
+        cells.setdefault(tuple(axes.items()), {})[side.config] = None
     entries = [
-        CellAxes.model_validate({**dict(axes), "configs": configs})
+        CellAxes.model_validate({**dict(axes), "configs": list(configs)})
         for axes, configs in cells.items()
     ]
     return suite.model_copy(update={"problems": problems, "cells": entries})

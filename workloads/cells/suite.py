@@ -1,7 +1,7 @@
 """A suite: what to measure, under which configs, and how often."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from math import prod
 from typing import Annotated, Any, Literal
@@ -53,16 +53,14 @@ def _kind_of_regime(choice: object) -> str:
     return "listed" if is_listed else "rule"
 
 
-SIZES_SCHEMA: dict[str, JsonValue] = {
-    "type": ["string", "integer"],
-    "pattern": r"^\d+(x\d+)*$",
-    "examples": ["8x3x224x224"],
-}
 Sizes = Annotated[
     Shape,
     BeforeValidator(_read_sizes),
     PlainSerializer(sizes_text),
-    WithJsonSchema(SIZES_SCHEMA, mode="validation"),
+    WithJsonSchema(
+        {"type": ["string", "integer"], "pattern": r"^\d+(x\d+)*$", "examples": ["8x3x224x224"]},
+        mode="validation",
+    ),
 ]
 Extents = Annotated[Sizes, AfterValidator(none_empty)]
 
@@ -145,7 +143,7 @@ class ProblemSpec(BaseModel):
     stride: Extents = (1,)
     """Stride of the filters."""
     padding: Sizes = (0,)
-    """Number of zeros that are added on both sides of each dimension."""
+    """Number of zeros that are added on each side of each dimension."""
     dilation: Extents = (1,)
     """Distance between a filter's elements."""
     groups: PositiveInt = 1
@@ -166,7 +164,7 @@ class ProblemSpec(BaseModel):
             kernel, dilation = (_read_sizes(given.get(key, 1)) for key in ("kernel", "dilation"))
             added = [reach * (size - 1) for size, reach in zip(kernel, dilation * 3, strict=False)]
             means = f"`same` means {sizes_text(tuple(n // 2 for n in added))} here"
-            odd = "here `same` adds one more zero at the end than at the start, unlike every size"
+            odd = "here `same` adds one zero more at the end than at the start, which no size does"
             hint = odd if any(n % 2 for n in added) else means
             raise ValueError(f"padding: found `same`, allowed: sizes; {hint}")
         return given
@@ -278,10 +276,6 @@ class UntilDecided(BaseModel):
     def looks(self) -> tuple[int, ...]:
         return (*(look for look in LOOKS if look < self.at_most), self.at_most)
 
-    @property
-    def is_race(self) -> bool:
-        return self.until == "best"
-
 
 Replicates = PositiveInt | UntilDecided
 
@@ -331,8 +325,8 @@ class SuiteSpec(BaseModel):
     """Configs to compare. The default is `benchmark` off and on."""
     replicates: Replicates | None = None
     """Number of blocks per cell: a number, `{until: decided, at_most: 20}` or `{until: best}`. A
-    block runs each config once. The default is `{until: decided}` in sweeps, 5 in nights, and 2
-    on machines without a GPU."""
+    block runs each config once. The default is `{until: decided}`, but 5 in nights or if no two
+    configs differ in one setting, and 2 on machines without a GPU."""
     decided_by: list[Annotated[str, AfterValidator(_names_a_setting)]] = []
     """Contrasts that need a verdict if `replicates` is `until: decided`, such as `benchmark` or
     `layout=weights`. The default is all pairs of configs that differ in one setting."""
@@ -374,7 +368,7 @@ class SuiteSpec(BaseModel):
 
     @property
     def is_race(self) -> bool:
-        return isinstance(self.replicates, UntilDecided) and self.replicates.is_race
+        return isinstance(self.replicates, UntilDecided) and self.replicates.until == "best"
 
     def on(self, device: str) -> "SuiteSpec":
         if device == "cuda":
@@ -407,17 +401,14 @@ def too_many_trials(trials: int) -> str | None:
 
 
 def workload_names(suite: SuiteSpec) -> list[str]:
-    names = (
-        name for axes in suite.cells for name in (*as_list(axes.workload), *_own_regimes(axes))
-    )
+    names: list[str] = []
+    for axes in suite.cells:
+        names += as_list(axes.workload)
+        for choice in as_list(axes.regime):
+            if not isinstance(choice, ListedChoice):
+                regimes = [choice] if isinstance(choice, str) else choice
+                names += [name for name in regimes if ":" in name]
     return list(dict.fromkeys(names))
-
-
-def _own_regimes(axes: CellAxes) -> Iterator[str]:
-    for choice in as_list(axes.regime):
-        if not isinstance(choice, ListedChoice):
-            names = [choice] if isinstance(choice, str) else list(choice)
-            yield from (name for name in names if ":" in name)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 SYSTEM = Path("/sys/fs/cgroup")
 OURS = Path("/proc/self/cgroup")
-NO_LIMIT = "max"
 
 
 def usable_cpus(system: Path = SYSTEM, ours: Path = OURS) -> int:
@@ -29,7 +28,7 @@ def _limits(system: Path, ours: Path) -> Iterator[float]:
         own = Path(path.lstrip("/"))
         for group in (own, *own.parents):
             words = [word for name in files for word in text_of(top / group / name).split()]
-            if len(words) == 2 and words[0] not in (NO_LIMIT, "-1"):
+            if len(words) == 2 and words[0] not in ("max", "-1"):
                 yield int(words[0]) / int(words[1])
 
 

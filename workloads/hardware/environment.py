@@ -4,7 +4,7 @@ import os
 import platform
 import socket
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -45,15 +45,11 @@ class Environment:
 
     @property
     def env_hash(self) -> str:
-        return self._hash(HARDWARE)
+        return content_hash({name: getattr(self, name) for name in HARDWARE})
 
     @property
     def software_hash(self) -> str:
-        return self._hash(SOFTWARE)
-
-    def _hash(self, names: tuple[str, ...]) -> str:
-        values = asdict(self)
-        return content_hash({name: values[name] for name in names})
+        return content_hash({name: getattr(self, name) for name in SOFTWARE})
 
 
 def capture_environment() -> Environment:
@@ -115,7 +111,6 @@ def our_commit() -> str | None:
 
 
 def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

@@ -34,11 +34,9 @@ def seen_gpus() -> list[tuple[str, str]]:
     """Return the model and UUID of each visible GPU or MIG slice."""
     if not torch.cuda.is_available():
         return []
-    first = gpu_uuid(0)
-    if first.startswith("MIG-"):
-        slices = chosen_slices(os.environ.get(VISIBLE), listed_gpus())
-        if slices:
-            return [(gpu.name, gpu.uuid) for gpu in slices]
+    is_slice = gpu_uuid(0).startswith("MIG-")
+    if is_slice and (slices := chosen_slices(os.environ.get(VISIBLE), listed_gpus())):
+        return [(gpu.name, gpu.uuid) for gpu in slices]
     # `gpu_uuid` has started CUDA. Before that, torch also counts GPUs that CUDA hides.
     indexes = range(torch.cuda.device_count())
     return [(torch.cuda.get_device_name(index), gpu_uuid(index)) for index in indexes]

@@ -95,7 +95,6 @@ class NvmlMonitor:
         return None
 
     def _other_processes(self) -> int | None:
-        """Return the number of other processes on the GPU, or None if it is unknown."""
         listed = self._gpu.ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
         if listed is None:
             return None

@@ -1,8 +1,8 @@
 """Measures the current speed of the device with a matrix product and a memory copy."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from statistics import median
 from time import perf_counter
 
@@ -34,8 +34,12 @@ def _matmul_tflops(device: Device, precision: Precision) -> float:
     kind = getattr(torch, precision.autocast or precision.dtype)
     left, right = (torch.randn(size, size, device=device.torch, dtype=kind) for _ in range(2))
     product = torch.empty_like(left)
-    with _matmul_precision(precision.conv_fp32):
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, precision.conv_fp32
+    try:
         seconds = _median_s(lambda: torch.mm(left, right, out=product), device)
+    finally:
+        matmul.fp32_precision = before
     return 2 * size**3 / seconds / 1e12
 
 
@@ -66,14 +70,3 @@ def _device_s(run: Callable[[], object], calls: int, device: Device) -> float:
     after.record()
     after.synchronize()
     return float(before.elapsed_time(after)) / 1e3
-
-
-@contextmanager
-def _matmul_precision(wanted: str) -> Iterator[None]:
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = wanted
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before

@@ -1,7 +1,7 @@
 """Runs a step by replaying CUDA graphs, with one graph for each shape of the input."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -15,13 +15,8 @@ from cudnn_sweep.workloads.measuring.device_time import CannotCapture, capture, 
 from cudnn_sweep.workloads.records.measured import Ran
 from cudnn_sweep.workloads.workload import TimedStep
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Captured:
-    graph: torch.cuda.CUDAGraph
-    inputs: list[torch.Tensor]
-    """Tensors from which the graph reads its inputs."""
-    result: Any
+Captured = tuple[torch.cuda.CUDAGraph, list[torch.Tensor], Any]
+"""A graph, the tensors from which it reads its inputs, and its result."""
 
 
 class CapturedStep:
@@ -29,23 +24,23 @@ class CapturedStep:
 
     def __init__(self, step: TimedStep) -> None:
         self._step = step
-        self._graphs: dict[tuple[Any, ...], _Captured] = {}
+        self._graphs: dict[tuple[Any, ...], Captured] = {}
         self.replays = 0
         self._capture_s = 0.0
 
     def __call__(self, inputs: Any) -> Any:
         leaves, spec = tree_flatten(inputs)
         key = (str(spec), *map(_key_of, leaves))
-        captured = self._graphs.get(key)
-        if captured is None:
+        if key not in self._graphs:
             return self._run_and_capture(key, tree_map_only(torch.Tensor, _copied, inputs))
+        graph, own_inputs, result = self._graphs[key]
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
-            for own, its in zip(captured.inputs, given, strict=True):
+            for own, its in zip(own_inputs, given, strict=True):
                 own.copy_(its)
-        captured.graph.replay()
+        graph.replay()
         self.replays += 1
-        return captured.result
+        return result
 
     def note_shape(self, ran: Ran) -> None:
         ran.cold_compile_ms = [*(ran.cold_compile_ms or ()), self._capture_s * 1e3]
@@ -65,13 +60,12 @@ class CapturedStep:
                 f"execution cuda_graph: the step cannot be captured: {reason}"
             ) from reason
         own = [leaf for leaf in tree_flatten(inputs)[0] if isinstance(leaf, torch.Tensor)]
-        self._graphs[key] = _Captured(graph=graph, inputs=own, result=results[0])
+        self._graphs[key] = graph, own, results[0]
         self._capture_s += perf_counter() - began
         return first
 
 
 def executed(step: TimedStep, execution: str) -> TimedStep:
-    """Return a version of `step` that runs with this execution."""
     how = EXECUTIONS[execution]
     if how.captured:
         return replace(step, run=CapturedStep(step), as_written=step.run)

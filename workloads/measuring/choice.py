@@ -88,7 +88,6 @@ def as_written(step: TimedStep) -> Callable[[Any], Any]:
 
 
 def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[ConvolutionWork]]:
-    """Capture one step in a CUDA graph, and read the kernels from the graph."""
     watch = watch_of(
         count_launches=lambda: cuda_driver.count_captured(torch.cuda.current_stream().cuda_stream)
     )
@@ -113,6 +112,10 @@ def _from_graph(run: Step, watch_of: type[StepWatch]) -> tuple[Choice, list[Conv
 
 
 def _seen(watch: StepWatch) -> Choice:
+    layout_losses = None
+    if isinstance(watch, LayoutWatch):
+        lost = [watch.operations[n] for n in losses_in(watch.operations) if n is not None]
+        layout_losses = list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
     return Choice(
         convolutions=len(watch.selected_routes),
         routes=sorted(set(watch.selected_routes)),
@@ -121,15 +124,8 @@ def _seen(watch: StepWatch) -> Choice:
         cudnn_operations=sorted(watch.cudnn_operations),
         convolution_flops=sum(work.flops for work in watch.work),
         convolution_bytes=sum(work.bytes for work in watch.work),
-        layout_losses=_losses(watch) if isinstance(watch, LayoutWatch) else None,
+        layout_losses=layout_losses,
     )
-
-
-def _losses(watch: LayoutWatch) -> list[str]:
-    """Return the operations that lose channels_last, in the form `layer: operation`."""
-    numbers = [number for number in losses_in(watch.operations) if number is not None]
-    lost = [watch.operations[number] for number in numbers]
-    return list(dict.fromkeys(f"{by.layer}: {by.name}" for by in lost))
 
 
 def _note_kernels(choice: Choice, source: str, kernels: list[Kernel]) -> None:

@@ -19,8 +19,6 @@ RECOMPILED = "Detected recompile"  # beginning of torch's error message
 
 
 class CompileWatch:
-    """Counts and times the compilations of this process."""
-
     def __init__(self, execution: str) -> None:
         """Import the compiler, which takes seconds, and count its compilations from now on."""
         import torch._inductor.compile_fx  # the first compilation would import it
@@ -53,7 +51,7 @@ class CompileWatch:
         self._seconds, self._compiles = 0.0, 0
 
     def note(self, ran: Ran) -> None:
-        """Record what was compiled. Raises WorkloadError if the execution had no effect."""
+        """Record what was compiled. Raises WorkloadError if steps ran otherwise than requested."""
         counted = self._counters
         ran.compiled_graphs = counted["stats"]["unique_graphs"]
         breaks = (reason.strip().splitlines() for reason in counted["graph_break"])

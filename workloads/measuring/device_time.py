@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from statistics import median
 
 import torch
@@ -34,12 +35,17 @@ class CannotCapture(Exception):
 def capture(run: Callable[[], object], *, after: Callable[[], object]) -> Graph:
     """Capture `run` in a CUDA graph, and return the graph. Raises CannotCapture.
 
-    `after` is called before the capture. It does the same work as `run`, as a warm-up.
+    `after` is called on another stream before the capture, as a warm-up with the work of `run`.
     """
     graph = Graph(keep_graph=True)
     pool = torch.cuda.graph_pool_handle()
     with _surviving_failure(pool), warnings.catch_warnings():
-        _warm_on_a_side_stream(after)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            after()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
         warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
         with torch.cuda.graph(graph, pool=pool):
             run()
@@ -75,16 +81,6 @@ def queued_ms(launch: Step, count: int) -> list[float]:
     return [before.elapsed_time(after) for before, after in pairs]
 
 
-def _warm_on_a_side_stream(run: Callable[[], object]) -> None:
-    """Call `run` on another CUDA stream, as a warm-up for a capture."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        run()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-
-
 @contextmanager
 def _surviving_failure(pool: tuple[int, int]) -> Iterator[None]:
     """Restore the random generator and the allocator if a capture in the `with` block fails."""
@@ -109,7 +105,13 @@ class Replays:
     source = "graph"
 
     def __init__(self, steps: list[Step]) -> None:
-        graph, rounds = _long_graph(steps)
+        once = partial(_run, steps, 1)
+        graph = capture(once, after=once)
+        most = MAX_CALLS // len(steps)
+        rounds = max(1, min(round(GRAPH_MS / min(queued_ms(graph.replay, 3))), most))
+        if rounds > 1:
+            del graph  # frees memory for the longer graph
+            graph = capture(partial(_run, steps, rounds), after=once)
         self._launch: Step = graph.replay
         self.calls = rounds * len(steps)
         """Number of steps in one replay."""
@@ -130,12 +132,7 @@ class OwnReplays(Replays):
 
     def __init__(self, steps: list[Step]) -> None:
         self.calls = len(steps)
-        self._steps = steps
-        self._launch = self._round
-
-    def _round(self) -> None:
-        for step in self._steps:
-            step()
+        self._launch = partial(_run, steps, 1)
 
 
 def replays_of_batch(replay_s: float) -> int:
@@ -202,19 +199,7 @@ def profiled_kernels(steps: list[Step]) -> list[tuple[str, float]]:
     return [(event.name, event.device_time / 1e3) for event in events]
 
 
-def _long_graph(steps: list[Step]) -> tuple[Graph, int]:
-    def rounds_of(count: int) -> Step:
-        def run() -> None:
-            for _ in range(count):
-                for step in steps:
-                    step()
-
-        return run
-
-    once = rounds_of(1)
-    graph = capture(once, after=once)
-    rounds = min(round(GRAPH_MS / min(queued_ms(graph.replay, 3))), MAX_CALLS // len(steps))
-    if rounds <= 1:
-        return graph, 1
-    del graph  # frees memory for the longer graph
-    return capture(rounds_of(rounds), after=once), rounds
+def _run(steps: list[Step], rounds: int) -> None:
+    for _ in range(rounds):
+        for step in steps:
+            step()

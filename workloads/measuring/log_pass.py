@@ -139,30 +139,27 @@ def read_log(text: str) -> list[Operation]:
     """Return the operations of a log that have at least one plan."""
     operations: list[Operation] = []
     for line in text.splitlines():
+        last = operations[-1] if operations else None
         if found := OPERATION.match(line):
-            last = operations[-1] if operations else None
             if last is None or not last.goes_on or last.name != found["operation"]:
                 operations.append(Operation(found["operation"]))
-        elif operations:
-            _read_line(line, operations[-1])
-    return [operation for operation in operations if operation.plans]
-
-
-def _read_line(line: str, operation: Operation) -> None:
-    if found := PLAN.search(line):
-        operation.plans.append(
-            LoggedChoice(
-                operation=operation.name,
-                engine=found["engine"],
-                numeric_notes=_notes(found["numeric"]),
-                behavior_notes=_notes(found["behavior"]),
-                workspace_bytes=int(found["workspace"]),
+        elif last is None:
+            continue
+        elif found := PLAN.search(line):
+            last.plans.append(
+                LoggedChoice(
+                    operation=last.name,
+                    engine=found["engine"],
+                    numeric_notes=_notes(found["numeric"]),
+                    behavior_notes=_notes(found["behavior"]),
+                    workspace_bytes=int(found["workspace"]),
+                )
             )
-        )
-    elif found := BLOCKED.search(line):
-        operation.blocked.add(found["engine"])
-    elif found := TIMED.search(line):
-        operation.timed_ms[found["engine"]] = float(found["ms"])
+        elif found := BLOCKED.search(line):
+            last.blocked.add(found["engine"])
+        elif found := TIMED.search(line):
+            last.timed_ms[found["engine"]] = float(found["ms"])
+    return [operation for operation in operations if operation.plans]
 
 
 def _notes(listed: str) -> list[str]:

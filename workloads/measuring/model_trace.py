@@ -25,8 +25,7 @@ from cudnn_sweep.workloads.measuring.tracing import (
     TraceRequest,
 )
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare, what_to_try
-from cudnn_sweep.workloads.models.lazy import placed
-from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_module
+from cudnn_sweep.workloads.models.steps import ALLOWED, Source, is_source, make_module, placed
 from cudnn_sweep.workloads.precision import Precision, find_precision
 from cudnn_sweep.workloads.problem import sizes_text
 from cudnn_sweep.workloads.user_code import import_named
@@ -42,7 +41,8 @@ class ConvolutionWatch(LayoutWatch):
     def __init__(self, precision: Precision, *, profiled: bool) -> None:
         super().__init__(profiled=profiled)
         self.seen: Counter[TracedConvolution] = Counter()
-        self._precision = precision
+        float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
+        self._precisions = {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}
 
     def note_forward(self, sizes: Any, output: torch.Tensor) -> None:
         super().note_forward(sizes, output)
@@ -58,7 +58,7 @@ class ConvolutionWatch(LayoutWatch):
             transposed=transposed,
             output_padding=tuple(added),
             dtype=str(images.dtype).removeprefix("torch."),
-            precision=_precision_of(images.dtype, self._precision),
+            precision=self._precisions.get(images.dtype),
             layout=layout_of(images, weight),
             route=self.routes[-1],
             flops=self.work[-1].flops,
@@ -159,9 +159,3 @@ def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperat
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:
         return replace(operation, loses=True, lost_by=number)
     return operation
-
-
-def _precision_of(dtype: torch.dtype, precision: Precision) -> str | None:
-    """Return the name of the precision that has this `dtype`, or None if there is none."""
-    float32 = "fp32" if precision.conv_fp32 == "ieee" else "tf32"
-    return {torch.float32: float32, torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)

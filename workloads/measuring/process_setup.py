@@ -61,7 +61,6 @@ def apply_request(request: TrialRequest, measured: Measurement, ranks: Ranks | N
 
 
 def context_of(cell: Cell, device: Device, config: Config | None = None) -> Context:
-    """Make the `Context` of a cell with this config."""
     config = config or Config()
     cell = cell.under(config)
     made = {

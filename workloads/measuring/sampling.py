@@ -45,9 +45,7 @@ def sample(
     began = now()
     while True:
         samples_ms += take()
-        elapsed_s = now() - began
-        stop = stop_reason(samples_ms, elapsed_s, budget_s=budget_s, error=error)
-        if stop:
+        if stop := stop_reason(samples_ms, now() - began, budget_s=budget_s, error=error):
             return Sampled(
                 samples_ms=samples_ms, iterations=iterations * len(samples_ms), stop=stop
             )

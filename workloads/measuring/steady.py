@@ -34,7 +34,12 @@ class Loop:
         self, step: TimedStep, period: tuple[Shape, ...], batches: int, device: Device
     ) -> None:
         """Prepare at least `batches` inputs with the shapes of `period`, which the loop repeats."""
-        self.inputs = _inputs(step, period, batches)
+        if batches == 1:  # saves memory: one input for each distinct shape
+            made = {shape: step.prepare(shape) for shape in dict.fromkeys(period)}
+            self.inputs = [made[shape] for shape in period]
+        else:
+            shapes = period * math.ceil(batches / len(period))
+            self.inputs = [step.prepare(shape) for shape in shapes]
         self.period = len(period)
         self.step = step
         self.device = device
@@ -83,13 +88,6 @@ def time_closed(loop: Loop, round_s: float, spec: MeasureSpec, telemetry: Teleme
         return [elapsed_s * 1e3 / size]
 
     return sample(take, iterations=size, budget_s=spec.steady_budget_s, error=spec.steady_error)
-
-
-def _inputs(step: TimedStep, period: tuple[Shape, ...], batches: int) -> list[Any]:
-    if batches == 1:  # saves memory: one input for each distinct shape
-        made = {shape: step.prepare(shape) for shape in dict.fromkeys(period)}
-        return [made[shape] for shape in period]
-    return [step.prepare(shape) for shape in period * math.ceil(batches / len(period))]
 
 
 def measure_closed(

@@ -114,7 +114,6 @@ class SteadyInTurns:
         loop.result = None  # its autograd graph would disturb a capture
 
     def _capture(self) -> bool:
-        """Capture the loop in a CUDA graph. Return whether it was captured."""
         if self._loop.device.is_cuda and self._spec.device_budget_s:
             self._replays = steady.capture_loop(self._loop, self._measured.device)
         return self._replays is not None

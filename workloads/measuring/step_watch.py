@@ -116,7 +116,6 @@ def _route(*convolution: Any) -> str:
 
 
 def _backward_work(args: Any, gradients: Any) -> list[ConvolutionWork]:
-    """Return the work of each gradient that the backward pass computes."""
     output, images, weight, transposed = args[0], args[1], args[2], args[7]
     flops = _flops(images, weight, output, transposed)
     return [

@@ -113,7 +113,7 @@ def as_json(inputs: Inputs | None) -> JsonValue:
 def check_inputs(
     inputs: Inputs | None, model: str, shape: Shape, regime: str, varies: set[str]
 ) -> None:
-    """Raise WorkloadError if `inputs` name an unknown size, or no size that the regime varies."""
+    """Raise WorkloadError if `inputs` name an unknown size, or lack the batch or a varied size."""
     if inputs is None or isinstance(inputs, str):
         return
     tensors = list(_tensors(inputs))

@@ -12,10 +12,11 @@ import torch
 from pydantic import JsonValue
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_map_only
 
 from cudnn_sweep.workloads.errors import UserCodeError, WorkloadError
 from cudnn_sweep.workloads.models.inputs import Called, make_prepare
-from cudnn_sweep.workloads.models.lazy import placed
 from cudnn_sweep.workloads.problem import Shape
 from cudnn_sweep.workloads.training.choice import ModelChoice, make_optimiser
 from cudnn_sweep.workloads.training.loss import LOSSES, OWN, floating_tensors, make_loss, own_loss
@@ -71,6 +72,25 @@ def _build(name: str, source: Source, context: Context) -> TimedStep:
             f"model {name} has no weights to train; allowed: `direction: inference`"
         )
     return _training(net, context.model, context)
+
+
+def placed(net: nn.Module, context: Context) -> nn.Module:
+    """Place `net` on the device. A lazy net is placed at its first call, after a call on the CPU."""
+    if not any(map(is_lazy, net.parameters())):
+        return context.place(net)
+
+    def on_cpu(values: torch.Tensor) -> torch.Tensor:
+        return values.cpu().float() if values.is_floating_point() else values.cpu()
+
+    def make_parameters(net: nn.Module, *given: Any) -> None:
+        hook.remove()
+        arguments, by_name = tree_map_only(torch.Tensor, on_cpu, given)
+        with torch.no_grad(), torch.autocast(context.device.type, enabled=False):
+            net(*arguments, **by_name)
+        context.place(net)
+
+    hook = net.register_forward_pre_hook(make_parameters, with_kwargs=True)
+    return net
 
 
 def _training(net: nn.Module, choice: ModelChoice, context: Context) -> TimedStep:

@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 BLOCKS = (1, 2, 8, 8, 4)  # residual blocks at strides 2, 4, 8, 16 and 32
-FEATURES = 3  # features of the last three strides are returned
 
 
 class Residual(nn.Module):
@@ -37,7 +36,7 @@ class Darknet53(nn.Module):
         for stage in self.stages:
             images = stage(images)
             features.append(images)
-        return tuple(features[-FEATURES:])
+        return tuple(features[-3:])
 
 
 def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:

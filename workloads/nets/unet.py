@@ -10,7 +10,6 @@ from cudnn_sweep.workloads.errors import WorkloadError
 
 Layer = Callable[..., nn.Module]
 
-LEVELS = 5
 LAYERS: dict[int, tuple[Layer, Layer, Layer]] = {
     2: (nn.Conv2d, nn.ConvTranspose2d, nn.MaxPool2d),
     3: (nn.Conv3d, nn.ConvTranspose3d, nn.MaxPool3d),
@@ -31,7 +30,7 @@ class UNet(nn.Module):
         if dims not in LAYERS:
             raise WorkloadError(f"dims of a UNet: found {dims}, allowed: 2 or 3")
         conv, up, pool = LAYERS[dims]
-        widths = [width * 2**level for level in range(LEVELS)]
+        widths = [width * 2**level for level in range(5)]
         steps = list(pairwise(widths))
         self.down = nn.ModuleList(_twice(conv, a, b) for a, b in pairwise([in_channels, *widths]))
         self.pool = pool(2)

@@ -173,7 +173,7 @@ class Ran:
     compiled_graphs: int | None = column("number of graphs that torch.compile made of the model")
     graph_breaks: list[str] | None = column("distinct reasons why torch.compile split the model")
     graph_replays: int | None = column("number of replays of the step's own CUDA graphs")
-    fallbacks: list[str] | None = column("reasons why compiling had no effect")
+    fallbacks: list[str] | None = column("reasons why the step did not run as its execution says")
     triton: str | None = column("version of Triton; null if nothing was compiled")
 
 

@@ -105,7 +105,7 @@ class Asked:
         "its layout; null otherwise",
         CELL,
     ]
-    replicate: Annotated[int, "index of the trial among those of its cell and config, from 0"]
+    replicate: Annotated[int, "index of the trial's replicate of its cell, from 0; twins share it"]
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "index of the trial's block in the plan"]
     position: Annotated[int, "position of the trial in the plan, from 0"]

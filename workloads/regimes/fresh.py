@@ -8,7 +8,7 @@ from math import ceil, prod
 from cudnn_sweep.workloads.errors import WorkloadError
 from cudnn_sweep.workloads.parameters import number
 from cudnn_sweep.workloads.problem import Shape
-from cudnn_sweep.workloads.regime import SpatialRegime, resized
+from cudnn_sweep.workloads.regime import SpatialRegime
 
 MIN_SIZES = 1000  # with fewer sizes, a loop would end before its time limit
 
@@ -50,7 +50,7 @@ class Fresh(SpatialRegime):
             )
             if space not in seen:
                 seen.add(space)
-                yield resized(base, space)
+                yield (*base[:2], *space)
 
     def _lowest(self, size: int) -> int:
         """Return the smallest allowed size, divided by `multiple`."""

@@ -6,25 +6,17 @@ failures, and undecided series are skipped.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TypeAlias
 
 from cudnn_sweep.analysis.answers.answer import Case, Family
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
 from cudnn_sweep.analysis.nights.reports.sections import OneChange, headline
-from cudnn_sweep.analysis.nights.reports.words import (
-    BLUNT,
-    FindingText,
-    finding_texts,
-    meaning,
-    smallest_step,
-)
+from cudnn_sweep.analysis.nights.reports.words import BLUNT, finding_texts, meaning, smallest_step
 from cudnn_sweep.analysis.nights.series import AMOUNTS, Series, SeriesKey
 from cudnn_sweep.analysis.words import one_line
 
 WITH_ITS_GPU = "This series changed like most series of its GPU. The shared finding has series_id"
 TOO_FEW_NIGHTS = "The series has too few nights to compare with, or no value tonight."
 BASE_UNITS = {"ms": ("seconds", 1e-3), "bytes": ("bytes", 1.0), "share": ("ratio", 1.0)}
-Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 
 
 def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
@@ -36,8 +28,12 @@ def cases(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Case]:
     shared = {member.key: member.shared for member in outcome.members}
     for key in dict.fromkeys([*findings, *by_key]):
         case = Case(of=f"{key.gpu}.{key.cell}", name=f"{meaning(key)}, {key.settings}")
-        if key in findings:
-            yield replace(case, **_result(findings[key]))
+        if text := findings.get(key):
+            result = {"alert": "failure", "waiting": "skipped"}.get(text.group, "")
+            change = OneChange(findings=(text,))
+            output = "\n".join([change.summary, *change.details])
+            message = f"{meaning(key)}: {text.change}"
+            yield replace(case, result=result, message=message, text=output)
         elif key in shared:
             yield replace(case, result="skipped", message=f"{WITH_ITS_GPU} {shared[key]}")
         else:
@@ -53,20 +49,13 @@ def _unchanged(series: Series) -> dict[str, str]:
     return {"text": step} if series.smallest_step is not None else {}
 
 
-def _result(text: FindingText) -> dict[str, str]:
-    result = {"alert": "failure", "waiting": "skipped"}.get(text.group, "")
-    change = OneChange(findings=(text,))
-    output = "\n".join([change.summary, *change.details])
-    return {"result": result, "message": f"{meaning(text.key)}: {text.change}", "text": output}
-
-
 def numbers(outcome: NightOutcome, series: Sequence[Series]) -> Iterator[Family]:
-    gpu_s: Samples = [] if outcome.gpu_hours is None else [({}, 3600 * outcome.gpu_hours)]
-    alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
-    ended: Samples = [({}, outcome.ended_at.timestamp())]
-    yield Family(name="end_timestamp_seconds", meaning="end of the night", samples=ended)
+    ended = outcome.ended_at.timestamp()
+    yield Family(name="end_timestamp_seconds", meaning="end of the night", samples=[({}, ended)])
     cost = "sum over GPUs of the time from the first to the last trial"
-    yield Family(name="gpu_seconds", meaning=cost, samples=gpu_s)
+    gpu_s = [] if outcome.gpu_hours is None else [3600 * outcome.gpu_hours]
+    yield Family(name="gpu_seconds", meaning=cost, samples=[({}, time_s) for time_s in gpu_s])
+    alerts = [(_labels(alert.key), 1.0) for alert in outcome.alerts]
     yield Family(name="alert", meaning="confirmed change that is not a gain", samples=alerts)
     for metric in AMOUNTS:
         unit, scale = BASE_UNITS[metric.unit]

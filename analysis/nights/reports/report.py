@@ -26,11 +26,9 @@ from cudnn_sweep.analysis.store.folder import LocalFolder, naming
 
 # In version 1, fine_series includes blunt_series. Version 3 added the state `learning`.
 SCHEMA_VERSION = 3
-OF_THE_KEY = tuple(field.name for field in fields(SeriesKey))
 OF_A_SERIES = ("findings", "members", "left_out", "accepted")  # fields whose rows have a SeriesKey
 OUTCOME = TypeAdapter(NightOutcome)
 LATEST = "latest"
-SUMMARY = "night.md"
 NAMES = {".xml": "junit.xml"}  # others are called `night`
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -70,7 +68,7 @@ def write_reports(
         LocalFolder(str(dated)).write(path.name, pa.py_buffer(text.encode()))
     if step_summary:
         with naming(f"write {step_summary}"), step_summary.open("a", encoding="utf-8") as file:
-            file.write(texts[dated / SUMMARY])
+            file.write(texts[dated / "night.md"])
     with suppress(OSError):  # some disks have no links
         _link_latest(folder)
     return list(texts)
@@ -123,7 +121,7 @@ def from_json(text: str) -> NightOutcome:
             allowed = f"allowed is {SCHEMA_VERSION} or lower"
             raise ReportError(f"The night's JSON has schema version {version}, {allowed}.")
         for row in (row for name in OF_A_SERIES for row in values.get(name, [])):
-            row["key"] = {name: row[name] for name in OF_THE_KEY}
+            row["key"] = {field.name: row[field.name] for field in fields(SeriesKey)}
         return OUTCOME.validate_python(values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"This text is not the JSON of a night: {error}") from error

@@ -150,7 +150,10 @@ def headline(outcome: NightOutcome, fresh: Collection[Finding] = ()) -> str:
     changes = one_by_one(finding_texts(outcome))
     confirmed = [change for change in changes if change.group in ("alert", "changed")]
     confirmed.sort(key=lambda change: (change.group != "alert", not change.new_of(fresh)))
-    parts = _counted([change for change in changes if change not in confirmed[:1]])
+    counts = Counter(change.group for change in changes if change not in confirmed[:1])
+    parts = [f"{counts[group]:,} {group}" for group in TITLES if group != "alert" and counts[group]]
+    if counts["alert"]:
+        parts = [counted(counts["alert"], "other confirmed change"), *parts]
     if confirmed:
         new = confirmed[0].new_of(fresh)
         more = f"{len(new):,} more series: " if 0 < len(new) < len(confirmed[0].findings) else ""
@@ -181,8 +184,11 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
     grouped: dict[object, list[FindingText]] = {}
     for text in findings:
         finding = text.finding
+        hardware, metric = (finding.key.gpu, finding.key.env_hash), finding.key.metric
+        if metric in STEADY and finding.wall_ratio is None:
+            metric = "steady"  # wall and device time are shown as one metric
         moved: tuple[Change, ...] | date = finding.moved or finding.since
-        key = (text.group, finding.key.gpu, _kind(finding), finding.cause, moved)
+        key = (text.group, hardware, finding.direction, metric, finding.cause, moved)
         grouped.setdefault(key, []).append(text)
     changes = [OneChange(findings=tuple(sorted(mine, key=by_size))) for mine in grouped.values()]
 
@@ -191,22 +197,6 @@ def one_by_one(findings: Iterable[FindingText]) -> list[OneChange]:
         return not first.is_of_many, first.finding.wall_ratio is not None, -len(change.findings)
 
     return sorted(changes, key=place)
-
-
-def _counted(changes: Sequence[OneChange]) -> list[str]:
-    counts = Counter(change.group for change in changes)
-    parts = [counted(counts["alert"], "other confirmed change")] if counts["alert"] else []
-    return parts + [
-        f"{counts[group]:,} {group}" for group in TITLES if counts[group] and group != "alert"
-    ]
-
-
-def _kind(finding: Finding) -> tuple[str, str, str]:
-    """Return hardware, direction and metric of a finding. Wall and device time are one metric,
-    unless the finding has a `wall_ratio`."""
-    metric = finding.key.metric
-    is_steady = metric in STEADY and finding.wall_ratio is None
-    return finding.key.env_hash, finding.direction, "steady" if is_steady else metric
 
 
 def by_size(text: FindingText) -> tuple[bool, float]:

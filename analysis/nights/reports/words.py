@@ -95,7 +95,12 @@ class FindingText:
         """The change in words. A failure also has its message."""
         finding = self.finding
         if self.is_of_many:
-            return _of_many(finding)
+            place = finding.key.cell.rpartition(" on ")[2]
+            text = f"{finding.now} on {place} are "
+            text += "slower" if finding.direction == "worse" else "faster"
+            if finding.wall_ratio is not None:
+                return f"{text}: {_ratio(finding)}"
+            return f"{text}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
         size = self.levels if finding.ratio is None else _ratio(finding)
         message = one_line(finding.message or "")[:MOST_CHARACTERS]
         return f"{size} ({message})" if message else size
@@ -258,14 +263,6 @@ def _ratio(finding: Finding) -> str:
     return beside_wall(size, change(finding.wall_ratio, *ends))
 
 
-def _of_many(finding: Finding) -> str:
-    place = finding.key.cell.rpartition(" on ")[2]
-    text = f"{finding.now} on {place} are {'slower' if finding.direction == 'worse' else 'faster'}"
-    if finding.wall_ratio is not None:
-        return f"{text}: {_ratio(finding)}"
-    return f"{text}, typically by {percent(abs((finding.ratio or 1.0) - 1))}"
-
-
 def _rechosen(before: str, now: str) -> str:
     """Return `before → now` with only the kernels that differ."""
     old, new = before.split(", "), now.split(", ")
@@ -277,7 +274,7 @@ def _rechosen(before: str, now: str) -> str:
 
 
 def beside_wall(device: str, wall: str) -> str:
-    return f"device time {device}, wall time {wall} (the loop is CPU-bound)"
+    return f"device time {device}; the loop is CPU-bound: wall time {wall}"
 
 
 def percent_or_times(low: float, high: float) -> str:

@@ -133,7 +133,6 @@ def log_scaled(name: str, title: str, domain: Sequence[Any] = (), **axis: Any) -
 
 
 def by_verdict(channel: Literal["color", "shape"]) -> Spec:
-    """Return an encoding that shows the verdict as a colour or as a shape."""
     there = "indexof(pluck(data('rows'), 'verdict'), '{0}') < 0 ? '' : '{0} '"
     drawn = " + ".join(f"({there.format(name)})" for name in VERDICTS)
     words = {name: words for name, (_, words, *_) in VERDICTS.items()}

@@ -21,8 +21,8 @@ TIME_LINE = vega.Figure(
     place=80,
     name="time_line",
     title="Trials of each GPU over time",
-    about="Each line is a GPU of a launch, and each bar is a trial. Verdicts leave out trials that "
-    "failed or whose GPU was throttled or shared. The tooltip of a bar shows the reason.",
+    about="Each line is a GPU of a launch, each bar a trial. Verdicts leave out trials that failed "
+    "or shared their GPU, and pairs with two throttled trials. A bar's tooltip shows the reason.",
     table="trials",
     needs=["from_minute", "to_minute"],
     columns=[

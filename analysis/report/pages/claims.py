@@ -11,11 +11,11 @@ from cudnn_sweep.analysis.report.pages.page import APART, Entry, Page, Row
 from cudnn_sweep.analysis.words import figure, interval, ratio
 
 ABOUT = (
-    "Each claim is compared with figures, which are measured numbers of single cells. A figure is "
-    "undecided if its interval allows both answers or if its cell has too few blocks. A claim "
-    "holds if it is true of all decided figures and if at least half of the figures are decided. "
-    "If it is true of only some, the verdict lists the conditions in which it holds. A ratio is "
-    "the candidate's value divided by the baseline's, with a 95% interval."
+    "Each claim is compared with measured figures, with other settings at PyTorch's defaults. A "
+    "figure is undecided if its interval allows both answers or if its cell has too few blocks. A "
+    "claim holds if it is true of all decided figures, which are at least half of all. If it is true "
+    "of some, the verdict lists conditions with all of them true, then with some. A ratio is the "
+    "candidate's value divided by the baseline's, with a 95% interval."
 )
 VERDICTS = {
     "holds": "hold",

@@ -32,7 +32,9 @@ MB = 1e6
 
 
 def entry(row: Mapping[str, Any]) -> Entry:
-    labels = {"torch_then": _framework(row["torch_then"]), "cudnn_then": "cuDNN", "gpu_then": "on"}
+    # without a version of PyTorch, the text names another framework
+    torch = "torch" if re.match(r"(<=? ?)?\d+\.", row["torch_then"] or "") else ""
+    labels = {"torch_then": torch, "cudnn_then": "cuDNN", "gpu_then": "on"}
     known = [name for name in labels if row[name] and row[name] != "unstated"]
     routes = filter(None, dict.fromkeys((row["baseline_routes"], row["candidate_routes"])))
     has_script = row["workload"] == "conv" and row["regime"] == "fixed"
@@ -54,11 +56,6 @@ def entry(row: Mapping[str, Any]) -> Entry:
         },
         command=f"sweep repro {row['case_id']}" if has_script else None,
     )
-
-
-def _framework(version: str | None) -> str:
-    """Return `torch` if the text is a version of PyTorch, and otherwise an empty text."""
-    return "torch" if version and re.match(r"(<=? ?)?\d+\.", version) else ""
 
 
 def _bound(row: Mapping[str, Any]) -> str | None:

@@ -11,7 +11,6 @@ with scripts as materialized ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,AL
     select
         concat_ws('|', cell_id, env_hash, software_hash) as cell,
         'clock' as clock,
-        true as family,
         any_value(columns(['cell_id', 'software_hash', 'gpu'])),
         avg(log_ratio(on_ms, off_ms)) as mean,
         standard_error(log_ratio(on_ms, off_ms)) as se,
@@ -84,7 +83,6 @@ figures as (
     where gpu in (select scripts.gpu from scripts)
 )
 
-select *
 from claimed(
     'figures',
     2,

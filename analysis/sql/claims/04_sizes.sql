@@ -36,7 +36,6 @@ with figures as ( -- noqa: disable=RF02,RF03,RF04,ST03,ST06,ST07,LT02,LT09,LT14,
         and unusual_among(other_settings) = ''
 )
 
-select *
 from claimed(
     'figures',
     4,

@@ -41,7 +41,6 @@ figures as (
     where figure.value is not null
 )
 
-select *
 from claimed(
     'figures',
     5,

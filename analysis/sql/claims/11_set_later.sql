@@ -40,7 +40,6 @@ figures as (
     where is_compared and early is not null
 )
 
-select *
 from claimed(
     'figures',
     11,

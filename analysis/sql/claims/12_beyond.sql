@@ -77,7 +77,6 @@ figures as (
     where beside = 'benchmark=true' and state = 'plain' and measure like '% time, ms'
 )
 
-select *
 from claimed(
     'figures',
     12,

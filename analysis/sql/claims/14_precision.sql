@@ -56,7 +56,6 @@ figures as (
     where figure.value is not null
 )
 
-select *
 from claimed(
     'figures',
     14,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.analysis.report.kept import kept
+from cudnn_sweep.analysis.report.delivery import kept
 from tests.makers import Need
 
 

@@ -208,7 +208,7 @@ def judged(cell: ReportCell, number: int, **changes: Any) -> Any:
 
 
 def test_rows_of_a_report_name_their_cell_and_contrast_by_number() -> None:
-    first, second = cells({}, {"problem": "b", "regime": "cycle"})
+    first, second = cells({"problem": None}, {"problem": "b", "regime": "cycle"})
     trial = {"cell_id": second.cell_id, "env_hash": "e", "software_hash": "s"}
     trials = pa.Table.from_pylist([{**trial, "workload_hash": None, "ms": 1.5}])
     failures = [{"trial_id": f"{number}"} for number in range(MOST_FAILURES + 1)]
@@ -220,7 +220,7 @@ def test_rows_of_a_report_name_their_cell_and_contrast_by_number() -> None:
         ],
         trials=trials,
         kernels=trials,
-        environments=pa.table({"cudnn": [91900]}),
+        environments=pa.table({"cudnn": [91900, None]}),
         sweeps=pa.table({"sweep_id": ["s"]}),
         failures=pa.Table.from_pylist(failures),
     )
@@ -232,7 +232,7 @@ def test_rows_of_a_report_name_their_cell_and_contrast_by_number() -> None:
         "jobs": 3,
         "trials": 1,
         "kernels": 1,
-        "environments": 1,
+        "environments": 2,
         "sweeps": 1,
         "failures": MOST_FAILURES,
     }
@@ -251,7 +251,8 @@ def test_rows_of_a_report_name_their_cell_and_contrast_by_number() -> None:
     ]
     assert found["jobs"].column("answer") == [0, 1, 2]
     assert found["trials"].column("cell") == [1]
-    assert found["environments"].column("cudnn") == ["9.19.0"]
+    assert found["cells"].column("workload") == ["conv", "b"]
+    assert found["environments"].column("cudnn") == ["9.19.0", None]
     for name, hidden in (("cells", "env_hash"), ("trials", "cell_id"), ("jobs", "cell_id")):
         assert hidden not in found[name].columns
     assert "cell_id" in found["cells"].columns

@@ -18,7 +18,7 @@ from cudnn_sweep.analysis.report.payload import (
     cost,
     sentences,
 )
-from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet, _cell, _environment, _sheet, plain
+from cudnn_sweep.analysis.report.sheets import SHOWN, Sheet, _sheet, plain
 
 
 def verdict(**changes: Any) -> Any:
@@ -248,12 +248,3 @@ def test_a_sheet_has_plain_values_and_leaves_out_what_is_not_its_own() -> None:
 )
 def test_a_value_is_one_that_json_holds(value: object, expected: object) -> None:
     assert plain(value) == expected
-
-
-def test_a_cell_is_named_after_its_problem_and_cudnn_by_its_version() -> None:
-    of: Any = SimpleNamespace(problem="resnet/conv1", workload="conv")
-    assert _cell(of)["workload"] == "resnet/conv1"
-    of.problem = None
-    assert _cell(of)["workload"] == "conv"
-    assert _environment({"cudnn": 91900})["cudnn"] == "9.19.0"
-    assert _environment({"cudnn": None})["cudnn"] is None

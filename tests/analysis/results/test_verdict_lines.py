@@ -31,7 +31,7 @@ def test_blocks_are_left_out_for_three_reasons() -> None:
     found = blocks_left_out([verdict(split_blocks=1), verdict(doubtful_blocks=2)])
     assert found == [
         "1 block left out because the two trials ran on two GPUs or in two launches.",
-        "2 blocks left out because the GPU was throttled or shared.",
+        "2 blocks left out because a trial shared the GPU or both trials were throttled.",
     ]
     (line,) = blocks_left_out([verdict(unpaired_blocks=1), verdict(unpaired_blocks=2)])
     assert line.startswith("3 blocks left out because one of the two trials failed")

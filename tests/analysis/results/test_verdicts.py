@@ -86,7 +86,9 @@ CASES: dict[str, tuple[Blocks, dict[str, Any]]] = {
     "like SciPy's": (scattered(np.log(RATIOS).tolist()), {"wall_verdict": "helps"}),
     "both clocks": (
         both_clocks(),
-        {"headline": "GPU work 12% less (12–12%); the loop is CPU-bound: wall 1% less (1–1%)"},
+        {
+            "headline": "device time 12% less (12–12%); the loop is CPU-bound: wall time 1% less (1–1%)"
+        },
     ),
     "identical times": (
         blocks(3, 10.1),

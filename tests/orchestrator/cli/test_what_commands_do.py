@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import typer
 
-from cudnn_sweep.orchestrator.cli import failing, watchdog
+from cudnn_sweep.orchestrator.cli import failing
 from cudnn_sweep.orchestrator.planning.options import LaunchOptions, NightOptions
 
-nightly: Any = import_module("cudnn_sweep.orchestrator.cli.nightly")  # the package has its command
-launching: Any = import_module("cudnn_sweep.orchestrator.cli.launch")
+launching: Any = import_module("cudnn_sweep.orchestrator.cli.launch")  # the package has its command
 pytestmark = pytest.mark.usefixtures("here")
 
 
@@ -47,12 +46,12 @@ def test_a_night_has_a_watchdog_if_it_runs(
     def accept(_: object, target: str, *__: object) -> str:
         return done.append(f"accepted {target}") or "line"  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr(watchdog, "start_watchdog", lambda: done.append("watchdog"))
+    monkeypatch.setattr(launching, "start_watchdog", lambda: done.append("watchdog"))
     monkeypatch.setattr(failing, "leave", lambda code: done.append(f"left {code}"))
     monkeypatch.setattr(night, "run_night", run)
     monkeypatch.setattr(request, "pin_baseline", pin)
     monkeypatch.setattr(request, "accept_change", accept)
-    nightly.nightly(NightOptions(**options))
+    launching.nightly(NightOptions(**options))
     assert done == did
 
 

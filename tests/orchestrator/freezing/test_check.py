@@ -126,7 +126,7 @@ def test_a_file_of_rules_alone_cannot_be_checked(frozen: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("advice", "blocks_needed", "more"),
     [
-        (UNDECIDED, 4, " About 4 more blocks would decide. This takes about 2 more minutes"),
+        (UNDECIDED, 4, " About 4 more blocks would decide. A decision takes about 2 more minutes"),
         (UNDECIDED, None, ""),
         ("off", 4, ""),
         ("off", None, ""),

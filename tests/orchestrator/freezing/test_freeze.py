@@ -154,7 +154,7 @@ def test_a_choice_that_is_not_decided_yet_says_what_is_known_so_far() -> None:
     )
     assert answer_of(undecided).headline == (
         "Undecided. So far, a step with batch_norm.json takes 0.944 of the time of a step with benchmark off. "
-        "This takes about 0.67 more minutes (--minutes)."
+        "A decision takes about 0.67 more minutes (--minutes)."
     )
 
 

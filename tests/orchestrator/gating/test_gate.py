@@ -21,8 +21,7 @@ from scipy import stats
 from cudnn_sweep.analysis.engine.database import open_database
 from cudnn_sweep.analysis.store.store import open_store
 from cudnn_sweep.orchestrator.errors import ModelError, OutputError, SpecError
-from cudnn_sweep.orchestrator.gating.gate import LOOKS, gate
-from cudnn_sweep.orchestrator.gating.power import power
+from cudnn_sweep.orchestrator.gating.gate import LOOKS, gate, power
 from cudnn_sweep.orchestrator.gating.sides import Sides, sides_of
 from cudnn_sweep.orchestrator.planning import sweep_selection
 from cudnn_sweep.orchestrator.process.protocol import MODULES

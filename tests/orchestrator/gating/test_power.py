@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from cudnn_sweep.orchestrator.gating.gate import _power
-from cudnn_sweep.orchestrator.gating.power import power
+from cudnn_sweep.orchestrator.gating.gate import _power, power
 from cudnn_sweep.orchestrator.steps.one_step import UNTIL
 
 

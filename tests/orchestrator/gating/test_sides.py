@@ -504,8 +504,8 @@ def test_executable_file_with_the_name_of_a_branch_is_not_run(
     sides = taken(scratch, "old", "HEAD", exact=True)
     assert sides.base.code.python is None
     assert sides.base.label.startswith("base:old:")
-    assert "the path of a Python must end in bin/python" in refused(scratch, "deploy", "HEAD")
-    assert "the path of a Python must end in bin/python" in refused(scratch, "./old", "HEAD")
+    assert "give a Python as the path of its program" in refused(scratch, "deploy", "HEAD")
+    assert "give a Python as the path of its program" in refused(scratch, "./old", "HEAD")
     assert not (tmp_path / "ran").exists()
 
 

@@ -137,6 +137,5 @@ def test_cores_of_a_job_are_shared_out_among_its_own_gpus(
     assert str(found) == given
 
 
-def test_a_slot_that_has_no_gpu_is_not_pinned() -> None:
-    assert pinning_of(None) is None
+def test_a_gpu_that_nobody_lists_is_not_pinned() -> None:
     assert pinning_of("GPU-that-nobody-lists") is None

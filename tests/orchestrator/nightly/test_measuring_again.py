@@ -75,7 +75,7 @@ class Again:
             "scratch_folder": lambda _: "/no/such/folder",
             "tell_stopped": lambda *_: None,
             "monotonic": lambda: self.now_s,
-            "_fresh_trials": lambda _: SimpleNamespace(judge_all=self._judge),
+            "read_fresh": lambda *_: SimpleNamespace(judge_all=self._judge),
         }.items():
             monkeypatch.setattr(nights, name, value)
         last_good = None if hashes is None else "python"
@@ -84,7 +84,8 @@ class Again:
             suite=None,
             minutes=2.0,
             keys=SimpleNamespace(last_good=last_good),
-            name=SimpleNamespace(confirm_id="confirm"),
+            name=SimpleNamespace(launch="lab", confirm_id="confirm"),
+            contrasts=(),
             store=lambda: store,
         )
 
@@ -189,9 +190,12 @@ def test_without_a_place_stored_fresh_trials_are_judged(
     monkeypatch: pytest.MonkeyPatch, has_place: bool, measured: bool
 ) -> None:
     fresh = SimpleNamespace(differences=lambda: None, judge_all=lambda *_, is_cut: f"cut {is_cut}")
-    monkeypatch.setattr(nights, "_fresh_trials", lambda _: fresh)
+    monkeypatch.setattr(nights, "read_fresh", lambda *_: fresh)
     monkeypatch.setattr(nights, "_measure", lambda *_: "measured")
-    night: Any = SimpleNamespace(place="place" if has_place else None)
+    name = SimpleNamespace(launch="lab", confirm_id="confirm")
+    night: Any = SimpleNamespace(
+        place="place" if has_place else None, store=lambda: None, name=name, contrasts=()
+    )
     found: Any = measure_again(night, [], Mock())
     assert found == ("measured" if measured else "cut True")
 
@@ -227,11 +231,13 @@ def test_a_night_before_the_pinned_one_is_compared_with_nothing(
     blank = SimpleNamespace(reasons=())
     monkeypatch.setattr(nights, "not_measured", lambda *_: blank)
     monkeypatch.setattr(nights, "replace", lambda of, **changes: SimpleNamespace(**changes))
-    monkeypatch.setattr(nights, "_history", lambda *_: None)
+    monkeypatch.setattr(nights, "read_history", lambda *_, **__: None)
 
     def compared(day: int) -> Any:
-        name = SimpleNamespace(date=date(2026, 3, day))
-        night: Any = SimpleNamespace(diary=lambda: diary, name=name)
+        name = SimpleNamespace(date=date(2026, 3, day), launch="lab", sweep_id="night")
+        night: Any = SimpleNamespace(
+            diary=lambda: diary, name=name, store=lambda: None, contrasts=()
+        )
         outcome: Any = SimpleNamespace(reasons=("job",)) if of_job else None
         return compare(night, Mock(), {}, outcome)[0]
 

@@ -102,7 +102,7 @@ def test_the_display_counts_decided_cells_and_those_out_of_reach() -> None:
     cells = {"a": standing(state(DECIDED)), "b": standing(state(OPEN))}
     assert standings_text(cells, 3) == "1 of 3 cells decided"
     hopeless = cells | {"c": standing(state(HOPELESS))}
-    assert standings_text(hopeless, 3) == "1 of 3 cells decided, 1 cannot be decided"
+    assert standings_text(hopeless, 3) == "1 of 3 cells decided, 1 left undecided"
 
 
 @pytest.mark.parametrize(

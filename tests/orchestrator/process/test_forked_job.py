@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from cudnn_sweep.orchestrator.process import forked, protocol
-from cudnn_sweep.orchestrator.process.followers import Follower, first_fault
 from cudnn_sweep.orchestrator.process.forked import (
     FOREIGN_BYTES,
     MOST_CHARACTERS,
+    Follower,
     Forked,
     _describe,
     _hint,
@@ -27,6 +27,7 @@ from cudnn_sweep.orchestrator.process.forked import (
     _storable,
     _text,
     _work,
+    first_fault,
     live,
 )
 from cudnn_sweep.orchestrator.process.protocol import Reply, TrialJob

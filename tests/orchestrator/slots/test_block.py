@@ -20,7 +20,7 @@ from cudnn_sweep.orchestrator.errors import ServerError
 from cudnn_sweep.orchestrator.gpus.cpu_pinning import Pinning
 from cudnn_sweep.orchestrator.planning.plan import Plan, Trial
 from cudnn_sweep.orchestrator.planning.session import session_of
-from cudnn_sweep.orchestrator.process.client import ForkServer
+from cudnn_sweep.orchestrator.process.client import ForkServer, survey
 from cudnn_sweep.orchestrator.process.protocol import Outcome, Request, TrialJob
 from cudnn_sweep.orchestrator.slots import slot
 from cudnn_sweep.workloads.cells.config import Config
@@ -279,6 +279,7 @@ def test_trials_run_where_their_slot_is_pinned(
 ) -> None:
     last = max(os.sched_getaffinity(0))
     there = Pinning(cpus=frozenset({last}), node=0)
+    monkeypatch.setattr(slot, "survey", lambda *of: replace(survey(*of), gpu_uuids=["GPU-0"]))
     monkeypatch.setattr(slot, "pinning_of", lambda gpu_uuid, gpus: there)
     plan = plan_of("noop")
     pinned = slot.ForkedSlot.open(session_of(plan, "pinned", tmp_path), "0")

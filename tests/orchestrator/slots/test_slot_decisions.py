@@ -300,8 +300,8 @@ def test_a_slot_has_the_plans_gpu_for_each_rank(
     server.pin = lambda cpus: server.requests.append(cpus)
     pins = {"GPU-1": frozenset({1, 2}), "GPU-2": frozenset({3})}
 
-    def pinning(uuid: str | None, _: object) -> Any:
-        return uuid and SimpleNamespace(cpus=pins[uuid], node=7)
+    def pinning(uuid: str, _: object) -> Any:
+        return SimpleNamespace(cpus=pins[uuid], node=7)
 
     found = SimpleNamespace(environment=where(gpu=gpu), gpu_uuids=uuids)
     monkeypatch.setattr(slots, "_server", lambda *_, **__: server)

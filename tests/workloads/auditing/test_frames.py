@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cudnn_sweep.workloads.auditing.begin import when_imported
+from cudnn_sweep.workloads.auditing.begin import AtImport
 from cudnn_sweep.workloads.auditing.convolutions import arrivals_at, new_in_tail
 from cudnn_sweep.workloads.auditing.findings import OwnErrors
 
@@ -17,7 +17,7 @@ def test_import_is_noticed_once_and_leaves_no_trace(
     monkeypatch.syspath_prepend(tmp_path)
     finders = list(sys.meta_path)
     seen: list[int] = []
-    when_imported("noticed_one", lambda module: seen.append(module.value))
+    sys.meta_path.insert(0, AtImport("noticed_one", lambda module: seen.append(module.value)))
     import noticed_one  # type: ignore[import-not-found]
 
     assert seen == [1]

@@ -62,8 +62,8 @@ def test_a_problem_of_three_keys_is_a_plain_convolution() -> None:
         ("3x5", None, "`same` means 1x2 here"),
         ("3x5x7", 2, "`same` means 2x4x6 here"),
         ("3x3", "1x2", "`same` means 1x2 here"),
-        (2, None, "one more zero at the end"),
-        ("3x4", None, "one more zero at the end"),
+        (2, None, "one zero more at the end"),
+        ("3x4", None, "one zero more at the end"),
         (4, 2, "`same` means 3 here"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cudnn_sweep.workloads.models.lazy import placed
+from cudnn_sweep.workloads.models.steps import placed
 from cudnn_sweep.workloads.workload import Context
 from tests.workloads.made_up_cells import context_of
 

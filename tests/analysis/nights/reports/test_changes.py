@@ -157,14 +157,14 @@ def test_wall_times_and_larger_ratios_come_first_in_a_change() -> None:
         ([found(metric="cold_warm", ratio=3.0)], ": 3.00 times as much"),
         (
             [found(metric="steady_device", wall_ratio=1.01)],
-            "device time 10.0% more, wall time 1.00% more (the loop is CPU-bound)",
+            "device time 10.0% more; the loop is CPU-bound: wall time 1.00% more",
         ),
         (
             [
                 found(metric="steady_device", wall_ratio=1.01),
                 found("b", "steady_device", wall_ratio=1.02, ratio=1.2),
             ],
-            "device time 10.0 to 20.0% more, wall time 1.00 to 2.00% more (the loop is CPU-bound)",
+            "device time 10.0 to 20.0% more; the loop is CPU-bound: wall time 1.00 to 2.00% more",
         ),
         ([found(metric="failure", ratio=None, before="ok", now="crash")], ": ok → crash"),
         (
