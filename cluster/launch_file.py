@@ -35,7 +35,6 @@ EXAMPLE = """A launch file for this machine:
         results: results
         nightly: {suite: nightly}  # what `sweep nightly` runs
 """
-# Modules that `pip install 'cudnn-sweep[cluster]'` adds.
 CLUSTER_EXTRA = ("aiohttp", "aiohttp_cors", "virtualenv")
 INSIDE = "auto"  # Ray's name for the cluster of this machine
 
@@ -92,7 +91,6 @@ def _read_as_ray_does(document: Document) -> Mapping[str, object]:
 
 
 def _check_our_own(document: Document, ray_part: Mapping[str, object]) -> None:
-    """Check the keys of a file that has no `provider`."""
     keys = [str(path[0]) for path in document.values if len(path) == 1]
     hint = "the sweep's own keys belong under `metadata: {sweep: ...}`, Ray's keys need `provider`"
     unknown = [key for key in keys if key not in OUR_OWN]

@@ -270,10 +270,7 @@ def _explain(
 
 
 def _nearest(at: KeyPath, errors: Errors, places: Container[KeyPath]) -> Errors:
-    """Return errors with their key paths in the file. `places` has all key paths of the file.
-
-    For a union, return the errors of the alternative that fits best.
-    """
+    """Return errors at key paths in `places`. For a union, choose the best alternative's errors."""
     located: Errors = []
     below: dict[str | int, Errors] = {}
     for steps, error in errors:

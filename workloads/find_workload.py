@@ -26,8 +26,7 @@ def bundled_workloads() -> dict[str, Workload]:
 def find_workload(name: str) -> Workload:
     """Return the workload called `name`, such as `conv` or `folder/file.py:Net`.
 
-    A user's file is imported, so call this in a process that ends afterwards.
-    Raises WorkloadError for an unknown name.
+    A user's file is imported, so call this in a process that ends afterwards. Raises WorkloadError.
     """
     if ":" in name:
         imported = import_repeatably(name)

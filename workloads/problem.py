@@ -56,7 +56,6 @@ class ConvProblem:
 
     @property
     def weight_shape(self) -> Shape:
-        """Shape of the weight, in the order of PyTorch."""
         first, second = self.out_channels, self.input_shape[1]
         if self.transposed:
             first, second = second, first

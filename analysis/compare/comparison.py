@@ -71,8 +71,7 @@ class Comparison:
     edited: tuple[str, ...]
     """Names of user workloads whose code differs between the sides."""
     slowest: tuple[str, str, bool] | None
-    """Suite and cell_id of the cell that slows down most, and whether benchmark was on. None if no
-    cell slows down."""
+    """Suite and cell_id of the cell that slows down most, if any, and whether benchmark was on."""
 
     @property
     def differences(self) -> dict[str, str]:

@@ -111,9 +111,7 @@ class Database:
         return self.query(asked.sql, asked.values(values))
 
     def hold_rows(self, asked: str = "") -> None:
-        """Copy the rows into a table if there are at most HELD_ROWS. Columns in UNHELD become null.
-
-        `asked` is the SQL of the next queries. Columns that they do not need become null, too."""
+        """Copy a store of up to HELD_ROWS rows. Columns in UNHELD or not in `asked` are null."""
 
         def copy() -> None:
             self._show_records()
@@ -205,11 +203,7 @@ class Database:
         return any(store.has_damage() for store in self._store.stores)
 
     def _show_records(self) -> None:
-        """Create the view `records`, which has one row for each trial.
-
-        A small store is copied into a table. The next Database may use this table again if it reads
-        the same files.
-        """
+        """Create the view `records`. The next Database may use the copy of a small store again."""
         if self._is_shown:
             return
         files = _part_files(self._snapshot) if _is_small(self._snapshot) else None
@@ -392,6 +386,5 @@ def _small_instance() -> _Instance:
 
 
 def _memory_limit() -> str:
-    """Return DuckDB's memory limit, which is at most half of the machine's memory."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(MOST_BYTES, physical // 2) // 10**6}MB"

@@ -1,6 +1,4 @@
-"""Finds the meanings of columns in a question's SQL, in SHARED or in the schema of `records`.
-
-Other meanings follow from the first or last word of a column's name."""
+"""Finds the meanings of columns. Some follow from the first or last word of a column's name."""
 
 import re
 from tempfile import TemporaryDirectory

@@ -50,7 +50,6 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> Iterator[list[object]]:
-    """Return the rows as lists of JSON values."""
     columns = [[json_value(value) for value in _values(column)] for column in table.columns]
     return (list(row) for row in zip(*columns, strict=True))
 

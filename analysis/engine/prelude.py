@@ -108,7 +108,6 @@ def macros_in(sql: str) -> Mapping[str, str]:
 
 @cache
 def each_macro() -> Mapping[str, str]:
-    """Return the statements of `macros()` by the name of the macro."""
     parts = re.split(r"^(?=create or replace macro (\w+))", macros(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

@@ -97,13 +97,10 @@ class NamedQuery:
     sql: str
     parameters: tuple[QueryParameter, ...]
     notes: str
-    """Notes of the head, which explain rows and verdicts."""
     columns: Mapping[str, str]
-    """Meanings of columns, by the column's name."""
     terminal: tuple[str, ...] = ()
     """Columns that a terminal shows. If empty, all columns are shown."""
     none: str | None = None
-    """Message that is printed if the query returns no rows."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Add the defaults to the given values. Raise QueryError if a name is unknown."""

@@ -95,10 +95,7 @@ def _quoted(text: str) -> str:
 
 
 def with_config(rows: str) -> str:
-    """Return a SELECT that adds the columns `config`, `settings` and `config_hash` to `rows`.
-
-    It also fills in the default of each axis and setting that old rows lack.
-    """
+    """Return a SELECT that adds the config columns to `rows`, and defaults that old rows lack."""
     marks: dict[str, Axis | Setting] = {**axes(), **settings()}
     filled = ",\n    ".join(
         f"{_filled(name, mark)} as {name}" for name, mark in marks.items() if mark.usual is not None

@@ -1,5 +1,3 @@
--- Macros for software versions, settings of configs, and durations of blocks.
-
 create or replace macro block_paces(of_sweep) as table
 select
     cell_id,
@@ -14,7 +12,6 @@ from (
 ) as blocks
 group by cell_id;
 
--- Return the software versions of each software_hash.
 create or replace macro software_labels() as table
 select
     software_hash,

@@ -1,5 +1,3 @@
--- Macros for the kernels and engines of a step, as lists of names.
-
 create or replace macro convolution_kernels(kernels) as list_transform(
     list_filter(kernels, lambda kernel: kernel.kind = 'convolution'), lambda kernel: kernel.name
 );

@@ -1,5 +1,3 @@
--- Macros for standard errors of the log ratio of a job's times under two configs.
-
 -- Return half the width of an interval, from its measured half-width and a known variance.
 create or replace macro half_width(measured_half, quantile, known_variance) as
     sqrt(measured_half ** 2 + quantile ** 2 * known_variance);
@@ -9,7 +7,7 @@ create or replace macro half_width(measured_half, quantile, known_variance) as
 create or replace macro moderated(measured, blocks, elsewhere) as
     (elsewhere / blocks + (blocks - 1) * coalesce(measured, 0) ** 2) / nullif(blocks, 0);
 
--- Return the standard errors of each job, for its expected times and for means over `of_runs` runs.
+-- Return standard errors of each job's log ratio, for expected times and means over `of_runs` runs.
 -- `jobs`, `starts` and `blocks` are names of tables that `jobs_weighed` creates.
 create or replace macro job_spreads(jobs, starts, blocks, of_runs) as table
 -- the standard error from each source; columns that end with `_of_run` are for a single run

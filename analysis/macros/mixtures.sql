@@ -1,11 +1,8 @@
--- Macros for means over processes that may run different kernels. docs/validation.md (Choices that
--- few processes make) explains why they are needed.
-
 -- Return the mean and its standard errors for each cell and clock, as input of `judged`. `logs` is
 -- the name of a table with one row for each block and clock. It has the columns cell, clock,
 -- observed (a log ratio), choice (a hash of the kernels; null if unknown) and pool (equal for cells
 -- with equal settings). The optional column `share` has the share of the 5% error that the test may
--- use (1 if it is missing).
+-- use (1 if it is missing). docs/validation.md (Choices that few processes make) has the reason.
 --
 -- The optional columns `elsewhere` and `error` have variances from other cells and from rounds
 -- within blocks. The larger one is pooled with the variance between blocks, with one degree of

@@ -1,5 +1,3 @@
--- Macros for the names of nights and for the metrics of their processes.
-
 -- Return the kind (night or confirm), date and launch name in a sweep_id, or three empty texts.
 create or replace macro night_parts(sweep_id) as regexp_extract(
     sweep_id, '^(night|confirm)-(\d{4}-\d\d-\d\d)-(.+)$', ['kind', 'date', 'launch']

@@ -1,5 +1,3 @@
--- A macro for the outcomes of a cell's trials under two configs.
-
 create or replace macro outcomes_of(flag, from_value, to_value, of_sweep) as table
 with trials as (
     select

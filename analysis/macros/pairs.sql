@@ -142,7 +142,6 @@ select
             then false
     end as searched
 from chosen -- noqa: AL04
--- Leave out cells without trials of both sides.
 where [cell_id, other_settings] in (
     select [cell_id, other_settings]
     from chosen
@@ -157,9 +156,8 @@ create or replace macro of_each_side() as [
     'fingerprint', 'bitwise_repeatable', 'relative_l2_error'
 ];
 
--- Step 2 of `block_pairs`. Return one row for each block and set of other settings. It has the
--- columns in `of_each_side` for both trials. `no_effect_reason` says why the setting can have no
--- effect.
+-- Step 2 of `block_pairs`. Return one row for each block and set of other settings, with columns
+-- of both trials.
 create or replace macro contrast_blocks(flag, from_value, to_value, of_sweep) as table
 with trials as (from contrast_trials(flag, from_value, to_value, of_sweep)),
 
@@ -209,8 +207,6 @@ joined as (
         flatten(list(execution_notes)) as execution_notes
     from trials
     group by sweep_id, block, cell_id, other_settings, software
-    -- Leave out blocks with a raced-out trial. If the flag is `twin`, leave out blocks without a
-    -- twin.
     having (flag <> 'twin' or bool_or(twin = 1)) and not bool_or(status = 'raced_out')
 )
 

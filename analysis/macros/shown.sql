@@ -25,7 +25,6 @@ create or replace macro no_effect_reason(
     when flag in ('benchmark', 'benchmark_limit') then 'flag_not_consulted'
 end;
 
--- Return `no_effect` if there is a reason for it. Otherwise, return the verdict.
 create or replace macro shown(reason, verdict) as
     if(reason is null or verdict is null, verdict, 'no_effect');
 

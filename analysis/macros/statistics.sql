@@ -58,14 +58,12 @@ create or replace macro t_half(df, share) as
 
 create or replace macro standard_error(x) as stddev_samp(x) / sqrt(count(x));
 
--- Return the logarithm of a time, or null if the time is 0.
 create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- Return a side's time, adjusted so that the log ratio to the other side's time is `log`. Return
--- the time itself if `log` is null.
+-- Return a side's time, adjusted so that its log ratio to the other side's is `log`, if not null.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 
@@ -148,11 +146,10 @@ end;
 
 -- Return a verdict for each cell and clock (wall, device, memory, ...). `estimates` is the name of
 -- a table with the columns cell, clock, mean, se and df. It may have further columns of
--- `over_choices`, and the column family. The p values of a family are corrected by Benjamini and Hochberg's procedure, at
--- the level 0.05 * share. `of_cells` is the number of rows of the whole plan, which all count as
--- tests. `blocks_needed` is the number of further blocks that an inconclusive verdict needs.
--- `blocks_alone` is that number without the correction. If `too_early` is true, the verdict is
--- inconclusive.
+-- `over_choices`, and the column family. The p values of a family are corrected by Benjamini and
+-- Hochberg's procedure, at the level 0.05 * share. All `of_cells` rows of the whole plan count as
+-- tests. `blocks_needed` is the number of further blocks that an inconclusive verdict needs, and
+-- `blocks_alone` is that number without the correction. `too_early` makes a verdict inconclusive.
 create or replace macro judged(estimates, min_effect, of_cells) as table
 with given as (
     select

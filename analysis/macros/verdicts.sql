@@ -19,8 +19,7 @@ select
 from query_table(pairs)
 where is_counted;
 
--- Return the number of blocks, mean times, peak memory, bits and warnings for each cell and set of
--- other settings. Cells without trials of both sides are left out.
+-- Return one row for each cell and set of other settings that has trials of both sides.
 create or replace macro cells_of(pairs) as table
 select
     judged_cell as cell,

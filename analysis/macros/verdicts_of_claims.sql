@@ -1,5 +1,3 @@
--- Macros that compare common claims about torch.backends.cudnn with measured numbers.
-
 -- Return whether a measured number agrees with a claim: holds, does not hold or undecided. Wall
 -- time and memory are undecided until their verdict is decided. The outcome of device time is null.
 create or replace macro claim_outcome(measure, verdict, holds) as case

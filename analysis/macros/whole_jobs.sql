@@ -1,8 +1,6 @@
--- A macro for a job's time under each config. docs/your-model.md (What the answer rests on)
--- explains the method.
-
 -- Return one row for each cell, set of other settings, number of steps, and state of the compute
--- cache at the start. sql/advice.sql explains the parameters. `of_steps` is a list.
+-- cache at the start. sql/advice.sql explains the parameters. `of_steps` is a list. The method is
+-- explained in docs/your-model.md (What the answer rests on).
 create or replace macro jobs_weighed(
     flag, from_value, to_value, of_steps, of_hours, of_state, of_runs, limit_gib, difference,
     width, of_sweep, is_over

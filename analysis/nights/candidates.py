@@ -228,8 +228,7 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Move the start of a change from `since` to the first night of new software, if the values
-    between the two nights are nearer to `before` than to the later values."""
+    """Move `since` to the first night of new software if values until then are nearer `before`."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])
@@ -267,8 +266,7 @@ class FreshTrials:
     def judge_all(
         self, candidates: Sequence[Candidate], of_two: tuple[Change, ...] | None, *, is_cut: bool
     ) -> dict[SeriesKey, Remeasured]:
-        """Judge candidates by fresh trials. If `of_two` is None, judge only words. If `is_cut` is
-        true, the time ran out and trials may be missing."""
+        """Judge candidates (only words if `of_two` is None). If `is_cut`, trials may be missing."""
         judged = {}
         for candidate in candidates:
             key, metric = candidate.key, METRIC_OF[candidate.key.metric]

@@ -75,8 +75,7 @@ class Past:
 def compared_with(
     logs: Array, min_effect: float, *, left_out: Mask | None = None, is_pinned: bool = False
 ) -> list[Past]:
-    """Return the sets of earlier nights with which the recent nights are compared. If `is_pinned`,
-    return only the first month."""
+    """Return the earlier nights to compare with. If `is_pinned`, these are only the first month."""
     earlier = (logs if left_out is None else np.where(left_out, np.nan, logs))[..., :-RECENT]
     months = [_month(earlier, is_pinned=is_pinned)]
     if not is_pinned:
@@ -100,8 +99,7 @@ def can_tell(pasts: Sequence[Past]) -> Mask:
 
 
 def first_shown(logs: Array, pasts: Sequence[Past], sign: float = 1.0) -> tuple[Places, Places]:
-    """Return each series' first suspect night, and the index of the Past that shows it. The night
-    is NO_CANDIDATE if the series has not changed."""
+    """Return each series' first suspect night or NO_CANDIDATE, and the index of its Past."""
     compared = pasts if sign > 0 else pasts[:2]  # gains are not compared with the first month
     starts = np.array([_candidate_since(past.beyond(logs, sign)) for past in compared])
     by = (starts != NO_CANDIDATE).argmax(axis=0)
@@ -134,11 +132,9 @@ def screen(
     is_pinned: bool = False,
     is_new: bool = False,
 ) -> Screening:
-    """Judge the last of `values`, which has a number or None for each night.
-
-    `left_out` has the indices of nights that tonight is not compared with. `is_new` says whether
-    tonight is the first night of new software. For times, it is the first night of new kernels.
-    """
+    """Judge the last of `values`, one for each night. `left_out` has the indices of nights that
+    tonight is not compared with. `is_new` says whether tonight is the first night of new
+    software. For times, it is the first night of new kernels."""
     measured = {place: value for place, value in enumerate(values) if value is not None}
     if len(measured) < FEWEST_NIGHTS or values[-1] is None:
         return Screening(state="insufficient_data", nights=len(measured))
@@ -178,11 +174,8 @@ def screen_words(
     left_out: Collection[int] = (),
     softwares: Sequence[object] = (),
 ) -> Screening:
-    """Judge the last of `values`, which has a word or None for each night.
-
-    `left_out` is as in `screen`. `softwares` has the software of each night, which is used if
-    `metric.is_drawn`.
-    """
+    """Judge the last of `values`, which has one for each night. `left_out` is as in `screen`.
+    `softwares` has the software of each night, which is used if `metric.is_drawn`."""
     words = [
         (place, value)
         for place, value in enumerate(values)
@@ -279,11 +272,9 @@ class Judgement:
 def confirm(
     log_ratios: Sequence[float], min_effect: float, are_alike: Sequence[bool] = ()
 ) -> Confirmation:
-    """Judge fresh pairs by their log ratios of current to last good software.
-
-    Call it only after 6, 12, 24 and 48 pairs, because each further test adds false alarms.
-    `are_alike` marks the pairs whose two processes ran the same kernels.
-    """
+    """Judge fresh pairs by their log ratios of current to last good software. Call it only after 6,
+    12, 24 and 48 pairs, because each further test adds false alarms. `are_alike` marks the pairs
+    whose two processes ran the same kernels."""
     blocks, alike = len(log_ratios), list(compress(log_ratios, are_alike))
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
     if blocks < 2:
@@ -296,10 +287,8 @@ def confirm(
 
 
 def judge_pairs(ratios: Array, min_effect: float, looked_at: int | None = None) -> Judgement:
-    """Judge the log ratios of two or more pairs, along the last axis.
-
-    `looked_at` is the number of all measured pairs, if `ratios` has only some of them.
-    """
+    """Judge the log ratios of two or more pairs, along the last axis. `looked_at` is the number of
+    all measured pairs, if `ratios` has only some of them."""
     blocks = ratios.shape[-1]
     least, mean = np.log1p(min_effect), ratios.mean(axis=-1)
     se = np.maximum(ratios.std(axis=-1, ddof=1), LEAST_DEVIATION) / np.sqrt(blocks)
@@ -338,11 +327,8 @@ def confirm_by_nights(
 
 
 def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGHTS_Z) -> Judgement:
-    """Compare the nights since a change with two or more earlier nights.
-
-    Both arrays are logarithms, with nights along the last axis. `since` has no NaN. The null
-    hypothesis is no change, but the median must also reach the least effect.
-    """
+    """Compare the nights since a change with two or more earlier nights. `since` has no NaN. The
+    null hypothesis is no change, but the median must also reach the least effect."""
     level = medians(before)[..., None]
     noise = _noise(before - level)
     excess = since - level
@@ -365,8 +351,7 @@ def judge_nights(before: Array, since: Array, min_effect: float, z: float = NIGH
 def smallest_step(
     values: Sequence[float | None], metric: Amount, left_out: Collection[int], *, is_pinned: bool
 ) -> float | None:
-    """Return the smallest relative change that MOST_NIGHTS nights confirm in half of all cases.
-    Return None if there are fewer than two earlier nights."""
+    """Return `Series.smallest_step`, or None if there are fewer than two earlier nights."""
     measured = [place for place, value in enumerate(values) if value is not None][:-RECENT]
     earlier = metric.of_nights(values[: max(measured, default=0) + 1], left_out)
     before = _month(earlier, is_pinned=is_pinned)

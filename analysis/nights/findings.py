@@ -1,7 +1,5 @@
-"""Remembers findings from night to night, and joins the findings of a GPU.
-
-If most series on a GPU change by a similar ratio, one shared finding replaces their findings.
-"""
+"""Remembers findings from night to night. If most series on a GPU change by a similar ratio, one
+shared finding replaces their findings."""
 
 from bisect import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,8 +36,7 @@ NIGHTS_APART = 1  # most nights between the starts of alerts that began together
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     findings: tuple[Finding, ...] = ()
-    """Findings of the last measured night that still apply. A shared finding is replaced by its
-    members."""
+    """Findings of the last measured night that still apply. Members replace shared findings."""
     left_out: tuple[LeftOut, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
     """The newest acceptance of each series that applies tonight."""
@@ -71,8 +68,7 @@ class Memory:
 def remembered(
     before: NightOutcome | None, accepted: Iterable[Acceptance], history: History
 ) -> Memory:
-    """Return tonight's memory. `before` is the outcome of the last measured night. `accepted` has
-    all acceptances, oldest first."""
+    """Return tonight's memory. `before` is the last measured night. `accepted` is oldest first."""
     tonight = history.tonight
     holding = {change.key.series_id: change for change in accepted if change.first <= tonight.date}
     if before is None:
@@ -115,10 +111,8 @@ def share(
     command: str,
     alerted: Collection[str] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings to report, and the members that shared findings replace.
-
-    `command` measures all series again. `alerted` has the series_id of each alert of last night.
-    """
+    """Return the findings to report, and the members that shared findings replace. `command`
+    measures all series again. `alerted` has the series_id of each alert of last night."""
     by_key = {entry.key: entry for entry in series if entry.is_judged}
     nights = sorted({point.date for entry in by_key.values() for point in entry.points})
     by_place: dict[SeriesKey, list[Finding]] = {}
@@ -144,11 +138,9 @@ def share(
 
 
 def begun_with_most(since: Places, most: int, is_alone: Mask, *, may_creep: bool) -> Mask:
-    """Return which findings began near night `most`, the most common first night.
-
-    `since` has each finding's first night. `is_alone` marks the single alerts of last night. If
-    `may_creep`, the other findings may begin one after another, over many nights.
-    """
+    """Return which findings began near `most`, the most common first night. `since` has each
+    finding's first night. `is_alone` marks the single alerts of last night. If `may_creep`, the
+    other findings may begin one after another, over many nights."""
     is_near: Mask = abs(since - most) <= np.where(is_alone, NIGHTS_APART, RECENT)
     if may_creep:
         nights = np.unique(since[is_near | ~is_alone])
@@ -175,8 +167,7 @@ def _begun_together(
 
 
 def _is_confirmed(members: Sequence[Finding], alerted: Collection[str]) -> bool:
-    """Return whether most members are confirmed. One confirmed member is enough if it belonged to
-    last night's shared alert."""
+    """Return whether most members are confirmed, or one member of last night's shared alert is."""
     confirmed = [finding.shared for finding in members if finding.state == "confirmed"]
     return 2 * len(confirmed) > len(members) or not set(confirmed).isdisjoint(alerted)
 

@@ -215,10 +215,8 @@ def read_history(
     first: date | None = None,
     skipped: Collection[str] = (),
 ) -> History | None:
-    """Read the nights of `launch` up to the sweep_id `tonight`. Return None if it is not stored.
-
-    `first` is the date of the first night to read. Cells of the models in `skipped` are left out.
-    """
+    """Read the nights of `launch` from the date `first` to the sweep_id `tonight`, without the
+    models in `skipped`. Return None if `tonight` is not stored."""
     nights_until: dict[str, Value] = {"launch": launch, "until": str(date_of(tonight))}
     with open_database(store) as database:
         machines = database.ask("night_machines", **nights_until).to_pylist()
@@ -349,10 +347,8 @@ def _without_retired(measured: ByName, nights: Sequence[Night]) -> ByName:
 
 
 def _presence(measured: ByName, nights: Sequence[Night]) -> ByName:
-    """Return each cell's rows of the metric `missing`.
-
-    A cell is not missing if the night was cut, or if the suite no longer has the cell.
-    """
+    """Return each cell's rows of the metric `missing`. A cell is not missing if the night was cut,
+    or if the suite no longer has the cell."""
     presence: ByName = {}
     for (cell_id, _, metric), by_night in measured.items():
         if metric == "failure":

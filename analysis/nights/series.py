@@ -62,8 +62,7 @@ class Category:
     at_once: bool = False
     """Whether one night can show a change. Otherwise it takes two of the last three nights."""
     is_drawn: bool = False
-    """Whether the value depends on chance, for example on a search for kernels. A change on the
-    first night of new software is then reported without an alert, as news."""
+    """Whether chance decides. On the first night of new software, a change is then only news."""
     is_strict: bool = False
     """Whether changes are reported only if all earlier nights have the value `good`."""
     only_as_news: bool = False

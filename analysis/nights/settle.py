@@ -42,11 +42,9 @@ def compare_night(
     read: Callable[[], History | None],
     again: Callable[[str | None], str],
 ) -> tuple[NightOutcome, Sequence[Series]]:
-    """Compare a measured night with earlier nights. Return its outcome and series.
-
-    `measure` runs fresh trials of new candidates. `read` returns the history with these trials.
-    `again` returns the command that measures a cell again, or all cells if its argument is None.
-    """
+    """Compare a measured night with earlier nights. `measure` runs fresh trials of new candidates.
+    `read` returns the history with these trials. `again` returns the command that measures a cell
+    again, or all cells if its argument is None."""
     suspected = screened = screen_all(history, memory)
     fresh: Mapping[SeriesKey, Remeasured] = {}
     if new := [candidate for candidate in suspected.candidates if candidate.is_new]:
@@ -112,8 +110,7 @@ def settle_all(
     history: History,
     again: Callable[[str], str],
 ) -> list[Finding]:
-    """Return a night's findings. `suspected` has the candidates before the fresh trials, and
-    `screened` has the candidates after them."""
+    """Return the findings. `suspected` precedes the fresh trials, and `screened` follows them."""
     shown = {candidate.key for candidate in screened.candidates}
     gone = [candidate for candidate in suspected.candidates if candidate.key not in shown]
     findings = [
@@ -148,7 +145,6 @@ def _news_apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _kernels(finding: Finding, series: Mapping[SeriesKey, Series]) -> Change | None:
-    """Return the change of kernels that came with a confirmed finding, if there is one."""
     chosen = series.get(finding.key.of(ENGINE))
     at = chosen.place_of(finding.since) if chosen is not None else None
     if chosen is None or at is None or finding.state != "confirmed":

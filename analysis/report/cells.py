@@ -29,10 +29,7 @@ METHODS = {True: "in turns", False: "one after another"}
 
 
 class ReportCell(OfCell):
-    """A row of questions/cells.sql, with several names of the cell.
-
-    `label` is the full name and ends with `place`, which is GPU and versions. The shorter names
-    leave out some parts, so that charts can group similar cells."""
+    """A row of questions/cells.sql, with names. `label` ends with `place` (GPU and versions)."""
 
 
 def named(table: pa.Table) -> list[ReportCell]:
@@ -76,9 +73,7 @@ def shared(cells: Sequence[ReportCell]) -> list[str]:
 def verdict_labels(
     verdicts: Sequence[Verdict], cells: Mapping[CellKey, ReportCell]
 ) -> list[tuple[str, str]]:
-    """Return two labels for each verdict, one with GPU and versions and one without.
-
-    A label contains the name of the cell and everything else in which verdicts differ."""
+    """Return two labels for each verdict, one with GPU and versions and one without."""
     ways = {verdict.in_turns for verdict in verdicts if verdict.loop_kind == "closed"}
     of_race = {v.other_settings: v.other_settings.partition(" beside ") for v in verdicts}
     settings = [{*texts_in(other).items()} for other, _, _ in of_race.values()]
@@ -98,7 +93,6 @@ def verdict_labels(
 
 
 def _telling_apart(words: list[Words]) -> list[str]:
-    """Return the parts of names that are needed to tell cells apart."""
     shapes = {(names["what"], names["input_shape"]) for names in words}
     is_sized = len(shapes) > len({what for what, _ in shapes})
     return [
@@ -109,7 +103,6 @@ def _telling_apart(words: list[Words]) -> list[str]:
 
 
 def _telling_environments(rows: Sequence[CellRow]) -> list[str]:
-    """Return the columns that are needed to tell environments apart."""
     parts: list[str] = []
     for name in ENVIRONMENT:
         besides = [*parts, "cell_id"] if name == "code" else parts

@@ -78,8 +78,7 @@ def _by_column(sheet: Sheet, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _each_once(values: Sequence[Scalar]) -> tuple[Sequence[Scalar], list[int] | None]:
-    """Return the distinct values, and for each row an index into them. If most values differ,
-    return all values and no index."""
+    """Return distinct values and each row's index, or all values and None if most differ."""
     distinct = dict.fromkeys(values)
     if 2 * len(distinct) > len(values):
         return values, None
@@ -138,8 +137,7 @@ def _libraries() -> str:
 
 
 def kept(name: str, version: str, make: Callable[[], str]) -> str:
-    """Return the cached text. If it is missing, outdated or not safe, call `make` and cache the
-    result."""
+    """Return the cached text. If it is missing, outdated or unsafe, cache the result of `make`."""
     with suppress(OSError, ValueError, RuntimeError):
         return _read(_folder() / name, version)
     text = make()

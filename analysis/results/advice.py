@@ -87,11 +87,9 @@ def kernel_changes(
     candidate: str = "benchmark",
     kind: str | None = "convolution",
 ) -> list[KernelChange]:
-    """Return the kernels that the candidate launches more or less often than the baseline.
-
-    One block of the last matching sweep is compared. `sweep_id` may be a pattern. `candidate` is
-    an SQL condition on the candidate's records. If `kind` is None, all kinds are compared.
-    """
+    """Return the kernels that the candidate launches more or less often than the baseline in one
+    block of the last sweep that matches the pattern `sweep_id`. `candidate` is an SQL condition on
+    the candidate's records. If `kind` is None, all kinds are compared."""
     values: dict[str, Value] = {"sweep_id": sweep_id, "kind": kind}
     rows = database.query(KERNELS.format(candidate=candidate), values).to_pylist()
     return [KernelChange(**row) for row in rows]

@@ -21,10 +21,8 @@ class AnswerRow(SimpleNamespace):
 
     @classmethod
     def of(cls, store: Stored, sweep_id: str | None = None, **values: Value) -> list[Self]:
-        """Return the rows about one sweep, or about all sweeps if `sweep_id` is None.
-
-        `values` are the question's parameters. Answers are reused until the stored files change.
-        """
+        """Return the rows about one sweep, or about all sweeps if `sweep_id` is None. Answers are
+        reused until the stored files change."""
         files = [path for member in store.stores for path in member.files(sweep_id)]
         key = (cls, sweep_id, frozenset(values.items()), tuple(files))
         kept = _answers.setdefault(store, {})

@@ -1,7 +1,4 @@
-"""Makes names of cells. A name leaves out parts with usual values.
-
-`cell_name` returns the full name of a cell. `names_apart` returns short, unique names of cells.
-"""
+"""Makes names of cells. A name leaves out parts with usual values."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

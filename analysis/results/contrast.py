@@ -76,10 +76,8 @@ def chosen(contrasts: Iterable[Contrast], named: Collection[str]) -> tuple[Contr
 
 
 def contrasts_among(configs: Iterable[Mapping[str, str]]) -> tuple[Contrast, ...]:
-    """Return a contrast for each pair of configs that differ in one setting.
-
-    The baseline is the config with PyTorch's default, or the first config if neither has it.
-    """
+    """Return a contrast for each pair of configs that differ in one setting. The baseline is the
+    config with PyTorch's default, or the first config if neither has it."""
     contrasts: dict[Contrast, None] = {}
     usual = usual_texts()
     distinct = {tuple(texts.items()): texts for texts in configs}.values()

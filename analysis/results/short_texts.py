@@ -14,11 +14,7 @@ WHOLE = 4  # words of at most so many characters are not shortened, for example 
 
 
 def short_names(names: Sequence[str], width: int) -> list[str]:
-    """Shorten names to `width` if they stay unique. Other names are returned unchanged.
-
-    First module, folder and sizes are dropped, then parameters and words that names share. If this
-    is not enough, words are shortened.
-    """
+    """Shorten names to `width` if they stay unique. Other names are returned unchanged."""
     shown: dict[str, str] = {}
     todo = list(dict.fromkeys(names))
     for way in _ways(todo, width):

@@ -71,8 +71,7 @@ class TimeShare(AnswerRow):
 
 
 def headline(verdicts: Sequence[Verdict], min_effect: float, of_cells: int = 0) -> str:
-    """Return a sentence that counts a contrast's verdicts. `of_cells` is the number of planned
-    cells, or 0 if it is unknown."""
+    """Return a sentence that counts verdicts. `of_cells` counts planned cells (0 if unknown)."""
     counts = Counter(verdict.wall_verdict for verdict in verdicts)
     cells = max(of_cells, len(verdicts))
     phrases = {
@@ -115,8 +114,7 @@ def blocks_left_out(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def third_blocks(verdicts: Iterable[Verdict]) -> str | None:
-    """Return a text about the third blocks that a launch adds, and their time. Return None if no
-    open cell lacks a third block."""
+    """Return a text on the third blocks that a launch adds, or None if no open cell lacks one."""
     cells = {
         verdict.cell_id: (FIRST_LOOK - verdict.blocks) * verdict.block_s
         for verdict in verdicts

@@ -1,7 +1,4 @@
-"""Reads and writes the files of a store, in a local folder or in an object store.
-
-Paths are relative to the store. A file is written completely or not at all.
-"""
+"""Reads and writes a store's files, each completely or not at all. Paths are relative to it."""
 
 import glob
 import os
@@ -76,7 +73,6 @@ class Folder:
             self.filesystem.move(self.full(path), self.full(new_path))
 
     def remove(self, path: str) -> None:
-        """Remove a file if it exists."""
         action = f"remove {self.shown(path)}"
         with suppress(FileNotFoundError), naming(action, may_be_gone=True):
             self.filesystem.delete_file(self.full(path))

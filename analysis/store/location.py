@@ -1,6 +1,4 @@
-"""Checks locations of results. A location is the path of a folder or the URL of an object store.
-
-It must not contain an access key, because reports and logs show it."""
+"""Checks that locations of results contain no access key, because reports and logs show them."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location of results. Raises StoreError if it is invalid or may contain an access key."""
+    """A path or a URL of results. Raises StoreError if it is invalid or may contain a key."""
 
     text: str
 

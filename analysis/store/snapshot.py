@@ -1,8 +1,4 @@
-"""Reads the stored rows as Arrow data.
-
-A loose file has one or a few trials. It is read once and kept in memory. A part has many trials. A
-query reads only those columns of a part that it needs.
-"""
+"""Reads stored rows as Arrow data, from loose files of a few trials and from parts of many."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

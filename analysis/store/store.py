@@ -111,7 +111,6 @@ class Store:
             self.try_to_compact(sweep_id)
 
     def try_to_compact(self, sweep_id: str) -> None:
-        """Compact a sweep. Do nothing if that fails."""
         with suppress(StoreError, OSError):
             self.compact(sweep_id)
 
@@ -145,10 +144,7 @@ class Store:
         return bool(SAFE_ID.fullmatch(name.removeprefix(SWEEP))) and self.folder.is_folder(name)
 
     def snapshot(self, sweep_id: str | None = None) -> Snapshot:
-        """Return the rows that are stored now, of one sweep or of all sweeps.
-
-        A later query raises FileNotFoundError if a compaction has removed a file.
-        """
+        """Return the stored rows. Later queries raise FileNotFoundError if a file was compacted."""
         snapshot = self._retried(lambda: self._reader.read(self.files(sweep_id)))
         return snapshot if sweep_id else replace(snapshot, torn=(*snapshot.torn, *self.strays()))
 

@@ -1,7 +1,6 @@
 """`python janitor.py FOLDER` ends the processes that a local Ray leaves, and removes FOLDER.
 
-The janitor waits until the sweep ends or is killed. It runs in its own Unix session, so that Ctrl-C
-does not reach it. It imports only the standard library.
+Ctrl-C does not reach it in its own Unix session. It imports only the standard library.
 """
 
 import os
@@ -43,7 +42,6 @@ def wait_for_the_end(parent: int) -> None:
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yield the ids of the processes of the Ray in `folder`."""
     marker = f"{MARKER}={folder}\0".encode()
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):  # the process has ended, or another user owns it

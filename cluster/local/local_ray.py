@@ -47,7 +47,6 @@ SETTINGS = {
     "RAY_memory_monitor_refresh_ms": "0",
     # Ray ends after this number of seconds without its head. The default is 60.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
-    # Collecting metrics would disturb measurements.
     "RAY_enable_metrics_collection": "0",
 }
 # Variables of the user that would change the private Ray.

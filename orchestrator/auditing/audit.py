@@ -63,10 +63,7 @@ class Others:
         self.found: set[int] = set()
 
     def look(self, process: int, parent: bytes | None = None) -> None:
-        """Add the process and its descendants to `found` if they have loaded torch.
-
-        Compile workers and forks of a process with torch are left out.
-        """
+        """Add the process and its descendants with torch, except compile workers and forks."""
         with suppress(OSError):  # the process has ended
             command = _read(process, "cmdline")
             began = command + _read(process, "environ")
@@ -356,10 +353,7 @@ def check_may_write(file: Path) -> None:
 
 
 def called_with(model: Model, training: bool, space: Sequence[str]) -> tuple[Any, list[str]]:
-    """Return a suite's `inputs`, and the arguments that no suite can describe.
-
-    The `inputs` are None if the suite does not need them or cannot describe them.
-    """
+    """Return a suite's `inputs`, or None, and the arguments that no suite can describe."""
     of_direction = (argument for argument in model.arguments if argument.training == training)
     given = [arg for arg in of_direction if arg.kind != "NoneType" or isinstance(arg.name, int)]
     by_place = all(isinstance(argument.name, int) for argument in given)

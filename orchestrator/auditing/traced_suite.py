@@ -77,7 +77,6 @@ def _counts_text(trace: Trace) -> str:
 
 
 def _short_sizes(sizes: Shape) -> str:
-    """Return the sizes as text, or a single number if all sizes are equal."""
     return sizes_text(sizes[:1] if len(set(sizes)) == 1 else sizes)
 
 
@@ -113,7 +112,6 @@ def _whole(trace: Trace) -> dict[str, object]:
 
 
 def _problem(convolution: TracedConvolution) -> CommentedMap:
-    """Return the convolution as a suite's problem, without keys that have default values."""
     spec = ProblemSpec.model_validate(
         {
             "input": sizes_text(convolution.input_shape),
@@ -218,7 +216,6 @@ def _loss_row(lost_by: TracedOperation | None, payers: Sequence[TracedOperation]
 
 
 def operations_table(trace: Trace) -> RenderableType:
-    """Return a table of the traced operations on tensors that have a layout."""
     numbered = [(n, part) for n, part in enumerate(trace.operations) if part.takes or part.returns]
     rows = [
         [str(number), part.layer, part.name, " ".join(part.takes), " ".join(part.returns)]

@@ -98,10 +98,7 @@ def _run(command: str, options: Options, *, is_apart: bool = True, needs_gpu: bo
 def _begun(
     options: Options, *, is_apart: bool, needs_gpu: bool
 ) -> tuple[Options, "Console", "ThisMachine"]:
-    """Return the options, a console and this machine. Time limits begin at the end of the call.
-
-    The console writes to standard error if `is_apart` is set.
-    """
+    """Return options whose time starts now, a console (on stderr if `is_apart`) and a machine."""
     if not options.measures_nothing:
         start_watchdog()
     from cudnn_sweep.orchestrator.running.this_machine import ThisMachine

@@ -1,7 +1,4 @@
-"""Ends the program without a traceback if Ctrl-C or SIGTERM comes during the other imports.
-
-It also prevents pyarrow.dataset from importing pandas, which is slow.
-"""
+"""Exits quietly on early signals, and keeps pyarrow.dataset from the slow import of pandas."""
 
 import os
 import signal

@@ -60,10 +60,7 @@ def check_sweep(store: "Stored", sweep_id: str | None) -> None:
 
 @contextmanager
 def asking(store: "Stored", sweep_id: str | None = None) -> "Iterator[Database]":
-    """Yield a database of the store. Print warnings about damaged files at the end.
-
-    Raises QueryError if no stored sweep matches `sweep_id` or if all files are damaged.
-    """
+    """Yield a database. Raises QueryError if no sweep matches or all files are damaged."""
     from cudnn_sweep.analysis.engine.database import open_database
 
     check_sweep(store, sweep_id)

@@ -1,8 +1,4 @@
-"""Runs a command in a child process (the worker) that its parent (the watchdog) observes.
-
-The watchdog returns the right exit code even if Ray ends the worker. It also kills processes of
-the launch that hang.
-"""
+"""Runs a command in a worker, keeps its exit code if Ray ends it, and kills hung processes."""
 
 import math
 import os
@@ -37,10 +33,7 @@ _writer: int | None = None  # pipe to which the worker writes its exit code
 
 
 def start_watchdog() -> None:
-    """Fork a worker, and return in the worker. The parent waits for the worker's exit code.
-
-    The function does nothing if `sys.stdout` was replaced.
-    """
+    """Fork a worker that the parent watches, and return in it. Do nothing if stdout is replaced."""
     from cudnn_sweep.orchestrator.process.linux import die_with_parent
 
     global _writer
@@ -79,8 +72,7 @@ class StuckBelow:
         self._since: dict[tuple[str, ...], float] = {}
 
     def look(self) -> dict[int, str]:
-        """Return a description of each hung process by its process id. A process is hung if one
-        of its threads was stopped or stuck in the kernel for NO_ANSWER_S seconds."""
+        """Return, by process id, how a thread has been stuck for at least NO_ANSWER_S seconds."""
         now, before, self._since = monotonic(), self._since, {}
         found = {}
         for pid in _below(self._root):

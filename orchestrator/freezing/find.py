@@ -141,10 +141,8 @@ class Frozen:
 
 
 def find_rules(probe: Probe, version: int, say: Callable[[str], None]) -> Frozen:
-    """Find rules that make cuDNN use the fastest plans without a search.
-
-    Raises SpecError if a process fails or if processes call different operations.
-    """
+    """Find rules that make cuDNN use the fastest plans without a search. Raises SpecError if a
+    process fails or if processes call different operations."""
     # 1. Search, and time the best plans again.
     on, off = Config(benchmark=True), Config(benchmark=False)
     say(f"Searching for the fastest plans in {SEARCHES} processes.")
@@ -251,11 +249,8 @@ def see(operations: list[Operation], rules: Sequence[Rule], version: int, log: L
 
 
 def choose(operations: Sequence[Operation], version: int, first: First = ()) -> PlanChoice:
-    """Choose the plans to ban, so that all operations together take the least time.
-
-    Without a search PyTorch uses the first plan in cuDNN's list that is not banned. A ban applies
-    to the whole process, so it can make one operation faster and another one slower.
-    """
+    """Choose the plans to ban, so that all operations together take the least time. A ban applies
+    to the whole process, so it can make one operation faster and another one slower."""
     search = _Search(operations, version)
     banned: set[str] = set()
     for number, plan in first:

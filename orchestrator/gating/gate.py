@@ -130,10 +130,8 @@ def with_sides(options: TurnOptions, suite: SuiteSpec, base: Side, head: Side) -
 def _look(
     options: GateOptions, base: Side, head: Side, place: Place, console: Console
 ) -> tuple[Planned | None, dict[str, str]]:
-    """Plan the step with head or, if head fails, with base. Return the plan and the errors.
-
-    The plan is None if both sides fail. Raises SpecError if the command is wrong.
-    """
+    """Plan the step with head or, if head fails, with base. Return the plan and the errors. The
+    plan is None if both sides fail. Raises SpecError if the command is wrong."""
     suite = with_sides(options, suite_of(options, UNTIL, MEASURE), base, head)
     faults: dict[str, str] = {}
     typed: SpecError | None = None
@@ -225,12 +223,10 @@ def _power(
 def power(
     scatter: float, prior: float | None, threshold: float, quantiles: Mapping[int, float]
 ) -> tuple[float, float]:
-    """Return the rate of false alarms, and the slowdown that four of five gates find.
-
-    `scatter` is the standard deviation of a pair's log ratio. If `prior` is given, it adds prior**2
-    to the sum of squares and 1 to the degrees of freedom. `quantiles` has a quantile of Student's t
-    for each interim analysis, by the number of pairs.
-    """
+    """Return the rate of false alarms, and the slowdown that four of five gates find. `scatter` is
+    the standard deviation of a pair's log ratio. If `prior` is given, it adds prior**2 to the sum
+    of squares and 1 to the degrees of freedom. `quantiles` has a quantile of Student's t for each
+    interim analysis, by the number of pairs."""
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []
     for pairs, quantile in quantiles.items():

@@ -80,10 +80,8 @@ def commit_of(text: str) -> str | None:
 
 
 def git(*words: str, folder: Path | None = None, index: Path | None = None) -> str:
-    """Run git and return its output. Raises SpecError with git's message if git fails.
-
-    Variables that git exports to hooks are removed, so that git cannot write to the user's index.
-    """
+    """Run git without the variables that it exports to hooks, so that it cannot write to the user's
+    index. Return its output. Raises SpecError with git's message if git fails."""
     variables = {name: text for name, text in os.environ.items() if name not in _of_hooks()}
     variables |= VARIABLES | ({"GIT_INDEX_FILE": str(index)} if index else {})
     settings = (word for setting in SETTINGS for word in ("-c", setting))

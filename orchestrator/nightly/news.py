@@ -110,9 +110,8 @@ def _is_plain_url(url: str) -> bool:
 
 
 def tell(webhook: Webhook, news: News) -> None:
-    """Post the news. Raises WebhookError if the server refuses the news or does not answer.
-    The news may arrive twice if an answer is lost.
-    """
+    """Post the news. Raises WebhookError if the server refuses the news or does not answer. The
+    news may arrive twice if an answer is lost."""
     failures = [f"gave no complete answer within {LIMIT_S:g} s"]
     send = _notify if webhook.form == "apprise" else _post
     # A thread is used because urllib3 does not limit the duration of a slow answer.

@@ -70,9 +70,8 @@ def run_night(
     console: Console,
     place: Place | None = None,
 ) -> int:
-    """Run a night and return the exit code. `place` replaces the launch file's destination.
-    Raises an error of `MISTAKES` if the launch file or an option is wrong.
-    """
+    """Run a night and return the exit code. `place` replaces the launch file's destination. Raises
+    an error of `MISTAKES` if the launch file or an option is wrong."""
     night = read_night(options, environment, place)
     if night.fault is not None and (options.dry_run or night.diary().of(night.name)):
         raise night.fault
@@ -338,10 +337,8 @@ def confirmation_plan(
     blocks: int,
     softwares: Sequence[str] = (OWN_SOFTWARE, LAST_GOOD),
 ) -> Plan:
-    """Return a plan with `blocks` blocks of each suspect cell.
-
-    A block runs each config with each software. A plan with more blocks begins like this plan.
-    """
+    """Return a plan with `blocks` blocks of each suspect cell. A block runs each config with each
+    software. A plan with more blocks begins like this plan."""
     order = random.Random(content_hash([cell.cell_id for cell, _ in suspects]))
     starts = {}
     for cell, configs in suspects:

@@ -247,8 +247,7 @@ def read_night(
     options: NightOptions, environment: Mapping[str, str], place: Place | None = None
 ) -> NightRequest:
     """Read the launch file. Store errors in its suite, `last_good` or webhook in the night. Raise
-    others, and errors in a typed suite. If `place` is given, it replaces the file's destination.
-    """
+    others, and errors in a typed suite. `place` replaces the file's destination."""
     file = read_launch_file(options.file, SweepSpec)
     keys = file.sweep.nightly
     name = NightName(date=options.night or date.today(), launch=launch_name(file))
@@ -304,10 +303,8 @@ def read_night(
 
 
 def accept_change(options: NightOptions, target: str, first: str | None, reason: str | None) -> str:
-    """Accept the last night's alerts of a series, a cell or a metric. Return a message.
-
-    Raises SpecError if there is no such alert, or if the date or the reason is invalid.
-    """
+    """Accept the last night's alerts of a series, a cell or a metric. Return a message. Raises
+    SpecError if there is no such alert, or if the date or the reason is invalid."""
     if first is None or not (reason or "").strip():
         raise SpecError(
             f"--accept {target}: needs --from DATE (the change's first night) and --reason TEXT"

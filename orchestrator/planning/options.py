@@ -68,7 +68,6 @@ class LaunchOptions:
     results_asked: str | None = None
     """Location of the results that `sweep query` reads by default in this folder."""
     program: str = field(default_factory=program)
-    """Name of this program in printed commands."""
 
     @cached_property
     def own_shard(self) -> "Shard | None":

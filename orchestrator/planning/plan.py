@@ -78,7 +78,6 @@ class Trial:
 
 @cache
 def _text(config: Config) -> str:
-    """Return the config as JSON. The text is cached because many trials have the same config."""
     return json.dumps(config.identity(), sort_keys=True)
 
 
@@ -158,10 +157,9 @@ def make_plan(
     cells: list[Cell],
     configs: Mapping[str, tuple[Config, ...]] | None = None,
 ) -> Plan:
-    """Plan a suite. Each replicate runs one block of every cell, in a random order.
+    """Plan one block of each cell per replicate, in a random order that depends only on the cells.
 
-    The order is the same every time if the cells are the same. `configs` maps a cell_id to configs
-    that replace those of the suite. Raises SpecError if there are too many trials.
+    `configs` replaces the suite's, by cell_id. Raises SpecError if there are too many trials.
     """
     replicates = most_replicates(suite.replicates)
     given = {cell.cell_id: tuple(suite.configs) for cell in cells} | dict(configs or {})
@@ -259,9 +257,7 @@ class _BlockOrder:
 
 
 def balanced(start: Sequence[T], number: int) -> list[T]:
-    """Return the members of `start` in their order in block `number`, which is counted from 0.
-    Each member comes before each other member in half of the blocks.
-    """
+    """Order the members for a block. Each comes before each other one in half of the blocks."""
     first = 2 * (number // 2) % len(start)
     rotated = [*start[first:], *start[:first]]
     return rotated[::-1] if number % 2 else rotated  # odd blocks reverse the previous order
@@ -298,10 +294,7 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def part(self, plan: Plan) -> Plan:
-        """Return the part of the plan that this shard runs. Raises SpecError if it is empty.
-
-        If the plan has interim analyses, all blocks of a cell are in the same shard.
-        """
+        """Return the part of the plan that this shard runs. Raises SpecError if it is empty."""
         whole = "cells" if plan.looks else "blocks"
         part_of = {t.block: t.cell.cell_id if plan.looks else t.block for t in plan.trials}
         # in the order of their numbers, one shard could get all A/A pairs

@@ -69,7 +69,6 @@ class Session:
     plan_trials: int
     """Number of trials of the whole sweep's plan."""
     looks: tuple[int, ...] = ()
-    """Numbers of blocks after which a cell is tested. If empty, the number of blocks is fixed."""
     job: Job | None = None
     """Job whose advice decides the cells. If None, verdicts decide them."""
     cell_by_cell: bool = False
@@ -93,14 +92,11 @@ class Session:
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Python interpreters of other environments. The key is a trial's `software`."""
     codes: Mapping[str, CodeLocation] = field(default_factory=dict)
-    """Locations of the compared versions of the code. The key is `Config.code`."""
     min_effect: float = MIN_EFFECT
     one_sided: bool = False
-    """Whether a cell is also decided if its candidate is surely not slower."""
 
     @property
     def lock_name(self) -> str:
-        """Name of the sweep's lock. Each shard has its own lock."""
         return self.plan_hash + (f"-{self.shard.number}-of-{self.shard.of}" if self.shard else "")
 
     def by_ranks(self) -> Iterator["Session"]:

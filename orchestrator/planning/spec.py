@@ -234,9 +234,7 @@ def suite_names() -> list[str]:
 def asked_file(
     typed: Path | None, suite: str | None, results: str | None
 ) -> tuple[Path | None, str | None, str]:
-    """Return the launch file, the suite, and a note for the user. The note may be empty. Raises
-    SpecError for two suites or a Python file, LaunchFileError for a file that is not YAML.
-    """
+    """Return the launch file, the suite and a note or "". Raises SpecError or LaunchFileError."""
     if typed is not None and typed.suffix == ".py":
         raise SpecError(
             f"{typed} is a Python file; allowed: a launch file or a suite in YAML. For a network "

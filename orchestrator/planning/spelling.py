@@ -30,9 +30,7 @@ class AtLeast:
 
 
 def typer_info(name: str, hint: Any) -> ArgumentInfo | OptionInfo | None:
-    """Return the Typer option or argument that a type hint describes, or None if it describes none.
-    Such a hint is `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`.
-    """
+    """Parse `Annotated[type, [POSITIONAL,] [AtLeast(1),] [METAVAR,] HELP]`, or return None."""
     marks = getattr(hint, "__metadata__", ())
     if info := next((mark for mark in marks if isinstance(mark, ArgumentInfo | OptionInfo)), None):
         return info

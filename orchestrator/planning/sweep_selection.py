@@ -87,7 +87,6 @@ def _session(
     if shard is not None:
         reason += f"; shard {shard} runs {len(own.trials)} of the plan's {len(plan.trials)}"
     stored = store.stored_trials(state.sweep_id) if state else {}
-    # failed trials run again only with --retry-failed
     again = {
         key: trial.retry + 1
         for key, trial in stored.items()

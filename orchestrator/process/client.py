@@ -42,10 +42,7 @@ SURVEY_TIMEOUT_S = 120.0  # a first CUDA context on a machine with many GPUs tak
 
 
 class ForkServer(AbstractContextManager["ForkServer"]):
-    """A server process that runs each job in a new process.
-
-    The server ends when the process that started it ends.
-    """
+    """A server that runs each job in a new process, and ends with the process that started it."""
 
     def __init__(
         self,
@@ -62,9 +59,8 @@ class ForkServer(AbstractContextManager["ForkServer"]):
 
         `python` is the interpreter of another environment that has torch and cudnn-sweep.
         `survey_only` skips slow imports that only measurements need. `preload` lists modules that
-        the server imports once for all jobs. `gpu_uuids` lists the GPUs that jobs may use. By
-        default, these are the GPUs of this process. `early` is a server that already runs. It is
-        used if it is still available.
+        the server imports once for all jobs. `gpu_uuids` lists the GPUs that jobs may use, by
+        default those of this process. `early` is a running server, used if it is still available.
         """
         self._name = f"the fork server of {python}" if python else "the fork server"
         kind = PythonError if python else ServerError
@@ -148,10 +144,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
             self._requests.flush()
 
     def hear(self, number: int) -> Said | Outcome:
-        """Wait for the next message of a process. An Outcome means that the process has ended.
-
-        Raises ServerError if the server dies.
-        """
+        """Return a process's next message. An Outcome is the last. Raises ServerError."""
         while not self._heard[number]:
             answer = self._read()
             if not answer.endswith(b"\n"):
@@ -178,9 +171,7 @@ class ForkServer(AbstractContextManager["ForkServer"]):
         self._process.wait()
 
     def _read(self, within_s: float | None = None, most: int = sys.maxsize) -> bytes:
-        """Read a line from the server. The line is incomplete if the server ended, sent `most`
-        bytes, or sent nothing for `within_s` seconds.
-        """
+        """Read a line. It is incomplete if the server ends, sends `most` or pauses `within_s`."""
         replies = self._replies.fileno()
         while b"\n" not in self._unread and len(self._unread) < most:
             ready, _, _ = select.select([replies, self._end.fileno()], [], [], within_s)
@@ -249,7 +240,6 @@ class _Taken:
             connection.settimeout(ENDING_S)
             connection.connect(early.socket)
             connection.settimeout(None)
-            # give the server the niceness of this process
             os.setpriority(os.PRIO_PROCESS, early.pid, os.getpriority(os.PRIO_PROCESS, 0))
             if is_of_this_user(connection):
                 return cls(early.pid, connection)
@@ -277,7 +267,6 @@ def _begin(
     variables: Mapping[str, str],
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a server process that inherits the file descriptors in `descriptors`."""
     program = str(python.expanduser() if python else sys.executable)
     without = OURS_ALONE if python else ()
     ours = {name: value for name, value in os.environ.items() if name not in without}
@@ -299,11 +288,7 @@ def _begin(
 
 
 def survey(server: ForkServer, workloads: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Collect facts about the machine and the workloads.
-
-    If `needs_cuda` is true, workloads are imported only if there is a GPU. Raises ServerError if
-    the server fails, or ModelError if the user's code may be the cause.
-    """
+    """Run a SurveyJob. Raises ServerError, or ModelError if the user's code may be the cause."""
     job = protocol.SurveyJob(workloads=workloads, needs_cuda=needs_cuda)
     try:
         outcome = server.run(Request(job=job, timeout_s=SURVEY_TIMEOUT_S))
@@ -330,10 +315,7 @@ def _fault_of(outcome: Outcome) -> type[SpecError]:
 
 
 def call_models(server: ForkServer, trials: Sequence[TrialRequest]) -> Iterator[tuple[str, bool]]:
-    """Call each trial's model. Yield messages, each with a flag that is true for a warning.
-
-    Raises ModelError if a model fails, or SpecError if the request is wrong.
-    """
+    """Call each model. Yield messages, and whether each is a warning. Raises `trace`'s errors."""
     for trial in trials:
         outcome = server.run(Request(job=protocol.CallJob(trial=trial), timeout_s=CALL_TIMEOUT_S))
         at = f"{trial.cell.workload} at input {sizes_text(trial.cell.input_shape)}"

@@ -369,7 +369,6 @@ def _close_other_pipes(*ours: int) -> None:
 
 
 def _seats(request: Request) -> list[Ranks]:
-    """Return the ranks of a trial with several ranks, or an empty list for other jobs."""
     job = request.job
     count = job.trial.cell.rank_count if isinstance(job, TrialJob) else 1
     return make_ranks(count) if count > 1 else []
@@ -455,7 +454,6 @@ def _package(frame: FrameType) -> str:
 
 
 def _hint(job: object, error: BaseException) -> str:
-    """Return advice on how to avoid the error, or an empty string."""
     if isinstance(job, protocol.TraceJob):
         return what_to_try(error, job.trace.input)
     if not isinstance(job, TrialJob | protocol.CallJob):

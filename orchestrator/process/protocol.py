@@ -1,10 +1,8 @@
 """The protocol between a slot and its fork server. Each line is `WORD PROCESS JSON`.
 
-A slot starts processes, passes the baton to them and ends them. A process works only while it has
-the baton. The server reports when a process passes the baton back or ends.
-
-The server may run another version of cudnn-sweep. Unknown fields of a reply are ignored, and
-missing fields get their defaults. A request with an unknown field is refused.
+A process works only while it has the baton. The server may run another version of cudnn-sweep.
+Unknown fields of a reply are ignored, and missing fields get their defaults. A request with an
+unknown field is refused.
 """
 
 from dataclasses import dataclass, field

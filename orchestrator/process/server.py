@@ -1,9 +1,4 @@
-"""The fork server. It imports modules once, and forks a new process for each request.
-
-The server reads requests from standard input, and writes answers to standard output. It ends when
-its input closes. After its imports, it checks that it has one thread and has not used CUDA.
-Otherwise, forked processes could hang or crash.
-"""
+"""The fork server. It imports modules once, and forks a new process for each request."""
 
 import gc
 import math
@@ -148,7 +143,6 @@ class Server:
 
 
 def _import_all(*, late: bool) -> None:
-    """Import the modules that forked processes need."""
     if late:
         for module in IMPORTED_BY_TORCH_LATE:
             with suppress(ModuleNotFoundError):  # some releases of torch lack the module

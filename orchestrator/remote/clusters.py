@@ -67,7 +67,6 @@ class Cluster:
         self.file = file
 
     def show(self, request: SweepRequest, console: Console) -> int:
-        """Print a plan for each GPU model that the suite names."""
         models = request.suite.gpus.models
         with ForkServer(survey_only=True) as server:
             machine = survey(server, workload_names(request.suite))
@@ -136,10 +135,7 @@ class RunningCluster(Cluster):
         self.where = f"the cluster {self.known.name}"
 
     def night(self, request: SweepRequest, night: NightJob, keep: Keep, console: Console) -> None:
-        """Run the night, or follow it if it is already running.
-
-        Raises SweepBusyError if another night of the launch file is running.
-        """
+        """Run or follow the night. Raises SweepBusyError if another night of the file runs."""
         tonight = night.name.sweep_id
         self.make_ready(console)
         with self.jobs() as jobs:
@@ -265,10 +261,7 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Start the cluster, unless it is already running with this launch file.
-
-        Raises ClusterError if the new cluster answers without a token.
-        """
+        """Start the cluster if needed. Raises ClusterError if it answers without a token."""
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)
         config, path = launcher.secure(self.file.ray_part, self.known.token), self.known.launch_file

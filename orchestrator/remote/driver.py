@@ -1,8 +1,4 @@
-"""The driver of a launch on a cluster. It surveys the nodes, plans the sweep and runs it.
-
-The driver is usually a Ray job on the cluster's head. It starts in a folder that contains the
-request and the user's files. It prints text, and events that the user's command reads.
-"""
+"""The driver of a launch on a cluster. It prints text, and events that the user's command reads."""
 
 import logging
 import os
@@ -62,13 +58,12 @@ from cudnn_sweep.workloads.survey import Survey
 
 
 class TheseNodes:
-    """The nodes of a cluster as a Place. The methods print events that the user's command reads."""
+    """The nodes of a cluster as a Place."""
 
     def __init__(self, nodes: list[Node], choice: GpuChoice) -> None:
         self._nodes = nodes
         self._choice = choice
         self._sweeps: dict[str, SweepStatus] = {}
-        """Status of each launch, by launch_id."""
 
     def look(self, suite: SuiteSpec, *, needs_cuda: bool = False) -> Survey:
         """Return the survey of one node. Raises SpecError if a trial needs several ranks."""
@@ -207,7 +202,6 @@ def emit(event: Event) -> None:
 
 
 def left_of(nodes: list[Node], alive: set[str]) -> list[Node]:
-    """Return the nodes that are alive, or all nodes if none is alive."""
     return [node for node in nodes if node.node_id in alive] or nodes
 
 

@@ -50,7 +50,6 @@ class Follower:
         self._progress = Progress()
         self._display = ExitStack()
         self.ended: Ended | None = None
-        """The job's last event, or None if it has not arrived."""
 
     def take(self, line: str) -> None:
         event = from_line(line)
@@ -95,10 +94,7 @@ class Follower:
             self._store.try_to_compact(sweep_id)
 
     def report(self, ended_as: str) -> Ended:
-        """Return the job's last event.
-
-        Raises SpecError if the driver failed, or UnfinishedError if there is no last event.
-        """
+        """Return `ended`. Raises UnfinishedError if it is None, SpecError if the driver failed."""
         if self.ended is None:
             raise UnfinishedError(ended_as)
         if self.ended.reason is not None:
@@ -111,10 +107,7 @@ class Follower:
 def follow(
     connect: Callable[[], AbstractContextManager[Jobs]], job: SentJob, console: Console
 ) -> Ended:
-    """Follow a job to its end. Raises ClusterError after LOST_S without a connection.
-
-    Raises UnfinishedError if the job ends early, or SpecError if its driver fails.
-    """
+    """Follow a job. Raises the errors of `report`, or ClusterError after LOST_S out of contact."""
     follower = Follower(job.results, console)
     taken, lost_at = 0, None
     try:
@@ -144,7 +137,6 @@ def follow(
 class JobStatus:
     job_id: str
     state: str
-    """State of the job, for example running or failed."""
     message: str
     results: str
     sweeps: tuple[SweepStatus, ...]

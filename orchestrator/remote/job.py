@@ -26,7 +26,6 @@ from cudnn_sweep.workloads.cells.suite import workload_names
 from cudnn_sweep.workloads.hardware.environment import our_commit, our_version
 
 FILE = "sweep-request.json"
-# Folder with the sender's records of unfinished sweeps and of earlier nights.
 RECORDS = "records"
 HEAD_FOLDER = ".cudnn-sweep"
 MARK = "\x1esweep "  # str.splitlines ends a line at the record separator
@@ -122,7 +121,6 @@ class Progressed:
     """Event with the progress of a job. The latest one replaces earlier ones."""
 
     progress: Progress
-    """Progress of the current run of trials."""
     sweeps: dict[str, SweepStatus]
     """Status of each launch, by launch_id."""
     kind: Literal["progressed"] = "progressed"

@@ -27,7 +27,6 @@ NO_CUDA = "no CUDA, which the suite needs"
 class NodeReport:
     machine: Survey
     free_bytes: int
-    """Free space for temporary files, including compute caches."""
     clock_s: float
 
 

@@ -206,10 +206,7 @@ class ForkedSlot:
             place.server.close()
 
     def compute_cache(self, trial: Trial) -> str | None:
-        """Return the folder of a trial's compute cache. Return None if the trial compiles nothing.
-
-        GPUs with the same model and driver share a folder.
-        """
+        """Return the folder of a trial's compute cache, or None if the trial compiles nothing."""
         if not (self._on_gpu(trial) or trial.config.how.compiles):
             return None
         own = self._servers[OWN].environment

@@ -250,7 +250,6 @@ class Host:
         options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
         recorder, configs = ray.remote(Recorder).options(**options), configs_to_fail(session)
         self.recorder: Any = recorder.remote(results, followed=followed, configs=configs)
-        """Ray actor that runs the Recorder."""
 
     def progress(self) -> Progress:
         """Return the progress of the run. Another thread may call this method."""

@@ -47,9 +47,7 @@ TIMED_ON_CPU = (
 
 
 def advise(options: AdviseOptions, console: Console, place: Place) -> Answer:
-    """Measure the step and return the answer. Read stored results if the options request them, or
-    if this machine has no GPU.
-    """
+    """Measure the step, or read stored results if the options request it or without a GPU."""
     of_race = {"levers": options.levers != "benchmark" and options.levers, "allow": options.allow}
     for name, given in {**of_race, "same-bits": options.same_bits}.items():
         if given and not options.races:

@@ -131,13 +131,10 @@ def next_configs(
     offered: Sequence[Change],
     fault_of: FaultOf = lambda changes: None,
 ) -> list[Changes]:
-    """Return up to MOST configs for the next stage. Return [] if the race is over.
+    """Return up to MOST configs for the next stage, or [] if the race is over.
 
-    `rows` compares each measured config with the user's own. It has None for a config that failed
-    or is not allowed.
-
-    The first stage tries each value alone. A later stage tries the combination of all values that
-    help alone, and each config that differs from the fastest one in one lever.
+    `rows` has None for a config that failed or is not allowed. The first stage tries each value
+    alone. Later ones combine the values that help, and change one lever of the fastest config.
     """
     if OWN in rows:
         return []

@@ -133,9 +133,7 @@ def plan_cells(options: CellsOptions, name: str, suite: SuiteSpec, machine: Surv
 def stored_sweeps(
     store: Store, options: AdviseOptions, suite_name: str, *, on_gpu: bool = False
 ) -> Iterator[str]:
-    """Yield the ids of the sweeps that measured this step, the newest first. Sweeps on a CPU come
-    last, and are omitted if `on_gpu` is true.
-    """
+    """Yield ids of sweeps that measured this step, the newest first, but those on a CPU last."""
     cells = stored_cells(store, suite_name, options.workload)
     for cell in sorted(cells, key=lambda cell: cell.device == "cpu"):
         if (cell.device != "cpu" or not on_gpu) and is_step(options, cell):
@@ -178,10 +176,9 @@ def plan_step(
     min_effect: float = MIN_EFFECT,
     one_sided: bool = False,
 ) -> Planned:
-    """Plan a sweep of the step. Raises SpecError if the workload cannot be used.
+    """Plan a sweep of at most `left_s` seconds. Raises SpecError for an unusable workload.
 
-    `left_s` is the time limit of the sweep, by default the rest of the command's time limit. The
-    time limit of a process is half of `whole_s` or `left_s`, but at least LEAST_TIMEOUT_S.
+    A process may take half of `whole_s` or `left_s`, but at least LEAST_TIMEOUT_S.
     """
     check_step(options, machine)
     left_s = left_s or left_of_minutes_s(options)

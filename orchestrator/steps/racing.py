@@ -50,8 +50,7 @@ SUITE = "race"
 TIME_IS_UP = "the time limit is reached"
 UNFINISHED = "some configs were not raced"
 NOT_RACED = "not raced"
-# Half of it is the time limit of a process. It is part of the plan's hash, so it is fixed.
-WHOLE_S = 600.0
+WHOLE_S = 600.0  # A process may take half of it. It is fixed because plan hashes depend on it.
 UNTIL = UntilDecided(until="best", at_most=12)  # blocks
 MOST_STAGES = 9  # one digit, because `stages` matches them with [1-9]
 LITTLE = 1.005  # configs within this ratio of the best are considered equally fast

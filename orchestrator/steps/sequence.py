@@ -39,8 +39,6 @@ def answer_step(
 def deliver(
     answer: Answer, files: Sequence[str], console: Console, out: Console, *, is_json: bool
 ) -> int:
-    """Print the answer on `out`, write the answer and its files, and return the exit code."""
-
     def show() -> None:
         text = formats()[".json" if is_json else ".txt"].render(answer).rstrip()
         first, _, rest = f"{text}\n".partition("\n")

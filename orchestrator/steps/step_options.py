@@ -77,7 +77,6 @@ class StepOptions(_Model):
     wait: WaitOption = False
     program: str = field(default_factory=program)
     began: float = field(default_factory=monotonic)
-    """Start of the command, by `time.monotonic`."""
 
     @property
     def measures_nothing(self) -> bool:

@@ -61,8 +61,6 @@ def watch(
 
 
 class Display:
-    """Display of progress, failures and warnings. It has a live bar if `live` is given."""
-
     def __init__(
         self,
         console: Console,

@@ -58,8 +58,6 @@ RESEMBLING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Results of a sweep. Each result is read when it is first used."""
-
     store: Store
     session: Session
     progress: Progress
@@ -208,7 +206,6 @@ def _column(name: str, texts: Sequence[str]) -> MarkedColumn:
 
 
 def verdict_columns(summary: Summary, *, has_room: bool) -> Iterator[MarkedColumn]:
-    """Yield the columns of the verdict table, with intervals if there is room."""
     verdicts, paid = summary.verdicts, summary.break_evens
     yield _column(CELL, [verdict_label(verdict, summary.names) for verdict in verdicts])
     if len({verdict.contrast for verdict in verdicts}) > 1:
@@ -330,5 +327,4 @@ def split_lines(stored: Collection[StoredTrial]) -> Iterator[str]:
 
 
 def verdict_label(verdict: Verdict, cells: Mapping[str, str]) -> str:
-    """Return the cell's name and the non-default settings that both configs share."""
     return " ".join([cells[verdict.cell_id], *unusual_in(verdict.other_settings)])

@@ -1,7 +1,4 @@
-"""Begins an audit before Python runs the user's script.
-
-Some functions of torch are replaced when the script imports torch.
-"""
+"""Begins an audit before Python runs the user's script."""
 
 import atexit
 import json

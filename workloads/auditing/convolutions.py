@@ -1,7 +1,6 @@
 """Counts the calls of torch's convolutions, and the distinct convolutions among them.
 
-Torch's convolution functions are replaced by functions that record each call. The cost of this is
-measured in tests/studies/audit_cost.py.
+The script tests/studies/audit_cost.py measures the cost of counting.
 """
 
 from bisect import bisect_right
@@ -50,7 +49,6 @@ class Convolutions:
         self._lock = RLock()  # a signal handler may take it again
         self._tallies: dict[Any, Tally] = {}
         self._plans: dict[Plan, Convolution] = {}
-        """Distinct convolutions, in the order of their first calls."""
 
     def calls(self) -> int:
         return sum(list(self.called.values()))

@@ -57,7 +57,6 @@ class Convolution:
     arrived_at: int
     """Position of the first call among all convolution calls, counted from 1."""
     benchmark_at_first: bool
-    """Whether the flag `benchmark` was on at the first call."""
     autocast_at_first: bool
 
 
@@ -89,7 +88,6 @@ class Making:
     """The call with which the script made a module."""
 
     at: SourceLine
-    """Line of the user's code that made the module."""
     arguments: dict[str, Any]
     """Arguments that a suite can contain, by the name of the parameter."""
     others: list[str]

@@ -22,7 +22,6 @@ class LoopTimes:
         """Thread and device of the first model call on a GPU, or None before this call."""
         self._began: Event | None = None
         self._ended: Event | None = None
-        """End of the step's work, or None if it has not ended yet."""
         self._training = False
         self._unread: deque[tuple[Event, Event, Event]] = deque()
         """For each step, its start, the end of its work, and the start of the next step."""

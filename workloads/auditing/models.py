@@ -141,7 +141,6 @@ class Models:
 
         @wraps(torch.nn.Module.__call__)
         def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:
-            """Call the module as torch does. Record the call if no other module made it."""
             call = module._compiled_call_impl or module._call_impl
             if compiling() or (thread := get_ident()) in inside:
                 return call(*args, **kwargs)

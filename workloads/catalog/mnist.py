@@ -42,7 +42,6 @@ def load_digits() -> Batch:
 
 
 def split_digits() -> tuple[Batch, Batch]:
-    """Return the training digits and the test digits."""
     images, labels = load_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))
     trained, held = order[:TRAINED], order[TRAINED:]

@@ -123,7 +123,6 @@ def rules_of(text: str | None) -> tuple[Rule, ...]:
 
 
 def text_of(rules: Iterable[Rule]) -> str:
-    """Join the distinct rules into one text, in sorted order."""
     return ", ".join(sorted({str(rule) for rule in rules}))
 
 
@@ -213,10 +212,7 @@ def pytorchs_own() -> list[dict[str, Any]]:
 
 
 def use_errata(text: str | None) -> None:
-    """Apply the rules in `text`, or only PyTorch's own rules if `text` is None.
-
-    Call this before the process builds its first cuDNN plan.
-    """
+    """Apply PyTorch's own rules and those in `text`. Call this before the first plan is built."""
     os.environ.pop(ERRATA_FILE, None)
     if text is not None:
         file = os.memfd_create("errata.json")  # exists only as long as the process

@@ -32,8 +32,6 @@ class _KernelNodeParameters(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GraphNode:
-    """A node of a CUDA graph: a kernel launch or another operation."""
-
     handle: int
     name: str
     grid: list[int] | None = None

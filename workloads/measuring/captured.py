@@ -94,5 +94,4 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _without_graph(result: Any) -> Any:
-    """Detach a tensor from its autograd graph. Return None for any other result."""
     return result.detach() if isinstance(result, torch.Tensor) else None

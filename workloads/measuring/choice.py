@@ -49,10 +49,7 @@ CONVOLVES = re.compile(
 def read_choice(
     step: TimedStep, shape: Shape, device: Device, layout: str = "contiguous"
 ) -> tuple[Choice, list[ConvolutionWork]]:
-    """Run a step at `shape`. Return its kernels and the work of its convolutions.
-
-    The layers that lose channels_last are also returned if `layout` is not contiguous.
-    """
+    """Run a step at `shape`. Return its kernels and the work of its convolutions."""
     watch_of = StepWatch if layout == "contiguous" else LayoutWatch
     run = partial(step.run, step.prepare(shape))
     note = None
@@ -182,7 +179,6 @@ def kind_of(name: str, operation: str | None) -> str:
 
 
 def kernels_hash(kernels: list[Kernel]) -> str | None:
-    """Hash the names and grids of the convolution kernels. Return None if there are none."""
     ran = [(kernel.name, kernel.grid) for kernel in kernels if kernel.kind == "convolution"]
     return content_hash(ran) if ran else None
 

@@ -122,10 +122,7 @@ def _typical_sizes(exact: Tensors) -> dict[str, float]:
 
 
 def _errors(result: torch.Tensor, exact: torch.Tensor, typical: float) -> tuple[float, float]:
-    """Return the L2 error and the maximum error of `result`, relative to `exact`.
-
-    The errors are relative to `typical` instead if `exact` is almost 0.
-    """
+    """Return the L2 and maximum error, relative to `exact`, or to `typical` if that is almost 0."""
     exact = exact.detach()
     difference = result.detach().to(torch.float64) - exact
     if not difference.any():

@@ -77,10 +77,7 @@ class Operation:
 
 
 def run_log_pass(request: TrialRequest, shapes: int = 0) -> LogPass:
-    """Run a step on a GPU, and return the plans that cuDNN logged.
-
-    `shapes` is the number of shapes to run. If it is 0, only the base shape is run.
-    """
+    """Run a step at `shapes` shapes, or at the base shape if 0. Return the plans in cuDNN's log."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "cudnn-frontend.log")
         os.environ["CUDNN_FRONTEND_LOG_INFO"] = "1"  # before the first CUDA call

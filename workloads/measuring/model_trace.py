@@ -153,7 +153,6 @@ def with_conversions(
 
 
 def _with_ms(operation: TracedOperation, number: int, ms: float) -> TracedOperation:
-    """Return a copy of the operation with new `conversion_ms`, `pays` and `loses`."""
     is_inside = ms > 0 and not operation.converts
     operation = replace(operation, conversion_ms=ms, pays=operation.pays or is_inside)
     if is_inside and operation.lost_by is None and "convolution" not in operation.name:

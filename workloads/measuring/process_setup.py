@@ -22,10 +22,7 @@ COMPILED = "torch-compile"  # subfolder of torch.compile in a compute cache
 
 
 def use_compute_cache(folder: Path, measured: Measurement) -> None:
-    """Set the folder in which CUDA, torch.compile and Triton keep compiled kernels.
-
-    Call this before the first CUDA call. `measured` records whether the folder already exists.
-    """
+    """Keep kernels of CUDA, torch.compile and Triton in `folder`. Call this before CUDA starts."""
     measured.compute_cache = "warm" if folder.exists() else "empty"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["CUDA_CACHE_PATH"] = str(folder)

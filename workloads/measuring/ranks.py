@@ -57,7 +57,6 @@ class Ranks:
         return []
 
     def close(self) -> None:
-        """Close the connections. Rank 0 also closes the store."""
         for link in self.links:
             link.close()
         if not self.rank:

@@ -45,7 +45,6 @@ class Loop:
         self.device = device
         self._next = cycle(self.inputs)
         self.result: Any = None
-        """Result of the last step. In training, it is the loss."""
 
     def run(self, periods: int) -> float:
         """Run the step for `periods` periods of shapes, and return the duration in seconds."""

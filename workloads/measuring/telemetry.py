@@ -17,17 +17,12 @@ MIN_ENERGY_S = 0.5  # shortest time over which energy is measured
 UNSETTLED = 0.05  # largest range of clocks without a warning, as a share of the median
 # Throttle reasons that come from settings of the GPU.
 CHOSEN_CLOCKS = {"applications_clocks_setting", "display_clock_setting"}
-# Throttle reason that is normal for a GPU under load.
-POWER_CAP = "sw_power_cap"
-# Share of the highest clock, below which a power cap leads to a warning.
-SLOWED = 0.97
+POWER_CAP = "sw_power_cap"  # throttle reason that is normal for a GPU under load
+SLOWED = 0.97  # share of the highest clock, below which a power cap leads to a warning
 
 
 class Telemetry:
-    """Readings of a GPU during one trial. Nothing is read if `monitor` is None.
-
-    Energy is measured from `begin` to `end`.
-    """
+    """Readings of a GPU during one trial. Nothing is read if `monitor` is None."""
 
     def __init__(self, monitor: Monitor | None, *, now: Callable[[], float] = perf_counter) -> None:
         self._monitor = monitor

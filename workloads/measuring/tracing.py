@@ -80,10 +80,7 @@ class TracedOperation:
 
 
 def losses_in(operations: Sequence[TracedOperation]) -> Mapping[int | None, list[TracedOperation]]:
-    """Map the number of each operation that lost channels_last to the conversions that it causes.
-
-    The key of conversions with an unknown cause is None.
-    """
+    """Return conversions by the number of the operation that causes them, or by None if unknown."""
     payers: dict[int | None, list[TracedOperation]] = {}
     for number, operation in enumerate(operations):
         if operation.pays:

@@ -382,10 +382,7 @@ def _checking_shapes(step: TimedStep) -> TimedStep:
 
 
 def _have(shape: Shape, tensors: list[torch.Tensor]) -> bool:
-    """Return whether the tensors have the batch and spatial sizes of `shape`.
-
-    The images of a batch may also be separate tensors.
-    """
+    """Return whether a batch, as one tensor or as separate images, has the sizes of `shape`."""
     batch, wanted = shape[0], Counter(shape[2:])
     of_space = [tensor for tensor in tensors if wanted <= Counter(tensor.shape)]
     return len(of_space) == batch or any(

@@ -34,8 +34,6 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """Report of a process at the end of its turn."""
-
     pid: int = field(default_factory=os.getpid)
     alone: str | None = None
     """Reason why this process cannot take turns, or None if it can."""

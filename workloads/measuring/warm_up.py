@@ -43,10 +43,7 @@ class WarmUp:
 
 
 def warm_up(run: Callable[[int], float], spec: MeasureSpec, telemetry: Telemetry) -> WarmUp:
-    """Call `run` until `warmup_s` has passed and the clock is steady.
-
-    Stop after `warmup_limit_s` if the clock is not steady by then.
-    """
+    """Call `run` until `warmup_s` has passed and the clock is steady, or until `warmup_limit_s`."""
     began = now()
     warm = WarmUp(run, telemetry)
     while (elapsed := now() - began) < max(spec.warmup_s, spec.warmup_limit_s):

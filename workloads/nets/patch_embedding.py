@@ -5,10 +5,7 @@ from torch import nn
 
 
 class PatchEmbedding(nn.Module):
-    """Maps patches (N, channels, frames, side, side) to tokens (N, width).
-
-    N is the number of patches of all images.
-    """
+    """Maps the N patches (N, channels, frames, side, side) of all images to tokens (N, width)."""
 
     def __init__(
         self, width: int = 1280, channels: int = 3, frames: int = 2, side: int = 14

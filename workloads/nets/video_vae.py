@@ -13,10 +13,7 @@ GROUPS = 32  # of every group norm
 
 
 class CausalConv3d(nn.Module):
-    """Maps (N, inputs, T, H, W) to (N, outputs, T, H, W) by a causal 3 x 3 x 3 convolution.
-
-    No output depends on a later frame, because two copies of the first frame precede the input.
-    """
+    """Maps (N, inputs, T, H, W) to (N, outputs, T, H, W) by a causal 3 x 3 x 3 convolution."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

@@ -1,8 +1,5 @@
-"""Makes the test cases and metrics of a night's report.
-
-The case of a series has the same name every night, so a CI server can show its history. Alerts are
-failures, and undecided series are skipped.
-"""
+"""Makes the test cases and metrics of a night's report. The case of a series has the same name
+every night, so a CI server can show its history."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -60,8 +60,7 @@ def write_reports(
     *,
     step_summary: Path | None = None,
 ) -> list[Path]:
-    """Write all reports into `folder/DATE`, and return their paths. Append the Markdown to the file
-    `step_summary`. Raise StoreError if a write fails."""
+    """Write all reports to `folder/DATE`. Return the paths. Raise StoreError if a write fails."""
     dated = folder / outcome.date.isoformat()
     texts = {dated / name: text for name, text in texts_of(outcome, series).items()}
     for path, text in texts.items():

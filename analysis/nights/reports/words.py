@@ -92,7 +92,6 @@ class FindingText:
 
     @property
     def change(self) -> str:
-        """The change in words. A failure also has its message."""
         finding = self.finding
         if self.is_of_many:
             place = finding.key.cell.rpartition(" on ")[2]
@@ -194,7 +193,6 @@ def how_to_accept(outcome: NightOutcome, finding: Finding, results: str | None =
 
 
 def smallest_step(series: Series) -> str:
-    """Return `series.smallest_step` as text, or "" if it is None."""
     metric = METRIC_OF.get(series.key.metric)
     if series.smallest_step is None or not isinstance(metric, Amount):
         return ""

@@ -61,7 +61,6 @@ class Figure:
     title: str
     about: str
     table: str
-    """Name of the table that the chart shows."""
     needs: Sequence[str]
     """Required fields. A row of the table that lacks one of them is not drawn."""
     compares: str | None = None

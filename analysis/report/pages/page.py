@@ -40,7 +40,6 @@ class Page:
     title: str
     about: str
     questions: tuple[str, ...]
-    """Names of the questions whose rows the page shows."""
     noun: str
     """Word for a paragraph in the headline, for example `claim`."""
     groups: Mapping[str, str]
