@@ -57,8 +57,8 @@ def test_an_install_that_is_not_editable_traces_a_model_and_plans_its_launch(
         ran = typed(command, here, environment)
         assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
         told += ran.stdout
-    assert "next: sweep launch Segmenter.yaml\n" in told
-    assert "conv3_3x3_32" in told.partition("next: ")[2]
+    assert "Next: sweep launch Segmenter.yaml\n" in told
+    assert "conv3_3x3_32" in told.partition("Next: ")[2]
 
 
 @pytest.mark.long
@@ -94,7 +94,7 @@ def test_every_command_of_the_first_screen_and_every_next_line_works(
     assert f"On a machine with a GPU: {first_screen[0]}\n" in advised
     assert "benchmark was turned on by" in audited
     assert "Next: sweep launch shapes.yaml\n" in audited
-    assert "next: sweep launch Segmenter.yaml\n" in told[TRACE]
+    assert "Next: sweep launch Segmenter.yaml\n" in told[TRACE]
     launched = told["sweep launch Segmenter.yaml"]
     assert "Found no cluster.yaml. The sweep runs on this machine" in launched
     further = [command for command in NEXT.findall(launched) if command.split()[1] != "launch"]

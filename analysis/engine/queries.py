@@ -150,7 +150,9 @@ def _part_texts() -> Mapping[str, str]:
                 text = tables.pop("text")
                 for name, said in tables.items():
                     said["notes"] = said["notes"].replace("\n", "\n-- ")
-                    found[f"{part.name}/{name}"] = text.format(number=int(name[:2]), **said)
+                    found[f"{part.name}/{name}"] = text.format(
+                        number=int(name.partition("_")[0]), **said
+                    )
             else:
                 found[f"{part.name}/{each.name.removesuffix('.sql')}"] = each.read_text()
     return found

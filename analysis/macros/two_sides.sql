@@ -1,36 +1,29 @@
 -- Macros that compare two sides of the results, such as two sweeps, versions, GPUs or dates.
 
--- Return one row for each trial and kind of side, with the name of the trial's side.
-create or replace macro sided_trials() as table
-select
-    trial,
-    kind,
-    name
-from (
-    unpivot (
-        select
-            [sweep_id, trial_id] as trial,
-            sweep_id as sweep,
-            torch,
-            cudnn::text as cudnn,
-            driver,
-            version as ours,
-            software_hash as software,
-            gpu,
-            gpu_uuid as uuid,
-            strftime(started_at, '%Y-%m-%d') as date
-        from records
-    )
-    on sweep, torch, cudnn, driver, ours, software, gpu, uuid, date
-    into name kind value name
-);
-
 -- Return the kinds and names of sides that `sweep compare` accepts.
 create or replace macro side_names() as table
+with named as (
+    select
+        sweep_id as sweep,
+        torch,
+        cudnn::text as cudnn,
+        driver,
+        version as ours,
+        software_hash as software,
+        gpu,
+        gpu_uuid as uuid,
+        strftime(started_at, '%Y-%m-%d') as date
+    from records
+)
+
 select distinct
     kind,
     name
-from sided_trials();
+from (
+    unpivot named
+    on sweep, torch, cudnn, driver, ours, software, gpu, uuid, date
+    into name kind value name
+);
 
 -- Return the records of one side. Records of a throttled or shared GPU are left out.
 create or replace macro of_side(of_kind, of_name) as table
@@ -38,10 +31,17 @@ select * -- noqa: AM04
 from configured(null, null)
 where
     not is_doubtful(warnings)
-    and [sweep_id, trial_id] in (
-        select trial from sided_trials()
-        where kind = of_kind and name = of_name
-    );
+    and case of_kind
+        when 'sweep' then sweep_id
+        when 'torch' then torch
+        when 'cudnn' then cudnn::text
+        when 'driver' then driver
+        when 'ours' then version
+        when 'software' then software_hash
+        when 'gpu' then gpu
+        when 'uuid' then gpu_uuid
+        when 'date' then strftime(started_at, '%Y-%m-%d')
+    end = of_name;
 
 -- Return the wall times of all steps of each open loop.
 create or replace macro open_loops() as table

@@ -34,7 +34,7 @@ function completed(made, attributes, children) {
 }
 
 const element = (name, attributes = {}, ...children) => completed(document.createElement(name), attributes, children);
-const svg = (name, attributes, ...children) => completed(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+const svg = (name, attributes = {}, ...children) => completed(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 const byId = (id) => document.getElementById(id);
 const fill = (id, ...children) => byId(id).replaceChildren(...children);
 const folded = (summary, children) => element("details", {}, element("summary", {}, summary), ...children);

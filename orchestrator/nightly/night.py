@@ -18,7 +18,12 @@ from cudnn_sweep.analysis.errors import AnalysisError
 from cudnn_sweep.analysis.nights.candidates import Candidate, Remeasured, read_fresh, screen_all
 from cudnn_sweep.analysis.nights.detect import LOOKS
 from cudnn_sweep.analysis.nights.findings import remembered
-from cudnn_sweep.analysis.nights.history import SOFTWARE_AND_COMMIT, differences, read_history
+from cudnn_sweep.analysis.nights.history import (
+    SOFTWARE_AND_COMMIT,
+    History,
+    differences,
+    read_history,
+)
 from cudnn_sweep.analysis.nights.outcome import NightOutcome
 from cudnn_sweep.analysis.nights.reports.report import to_json, write_reports
 from cudnn_sweep.analysis.nights.series import (
@@ -193,8 +198,11 @@ def compare(
             f"{tonight} is before the pinned night {first}; use --unpin, or --pin an earlier night"
         )
         return outcome or replace(blank, reasons=(reason,)), ()
-    of_night = (night.store(), night.name.launch, night.name.sweep_id, night.contrasts)
-    read = partial(read_history, *of_night, first=first, skipped=skipped)
+
+    def read() -> History | None:
+        of_night = (night.name.launch, night.name.sweep_id, night.contrasts)
+        return read_history(night.store(), *of_night, first=first, skipped=skipped)
+
     history = read()
     if history is None:
         return blank, ()

@@ -111,7 +111,9 @@ def test_names_in_results_stay_text_wherever_they_are_shown(
             store.write_part(measured["sweep_id"][0].as_py(), hostile(measured, payload, kept))
         say_all(every_name, payload)
         refused = invoke(["repro", trial, "--results", str(every_name)])
-        assert refused.exit_code == 2 and "a script cannot have" in refused.stderr, refused.output
+        assert refused.exit_code == 2 and "a script cannot reproduce" in refused.stderr, (
+            refused.output
+        )
         say_code(names, trial, payload)
         done += 1
     print(f"{done} payloads")

@@ -152,9 +152,10 @@ def _cell(axes: CellAxes, chosen: dict[str, Any], facts: Facts, gpu: str) -> Cel
         **chosen,
     )
     tensors = [shape, *([problem.weight_shape] if problem else [])]
-    is_by_strides = traits.by_strides or all(map(has_one_order, tensors))
-    is_marked = cell.layout == "channels_last" and is_by_strides
-    return replace(cell, placement=BY_STRIDES) if is_marked else cell
+    is_by_strides = cell.layout == "channels_last" and (
+        traits.by_strides or all(map(has_one_order, tensors))
+    )
+    return replace(cell, placement=BY_STRIDES) if is_by_strides else cell
 
 
 def _usable(traits: WorkloadFacts) -> WorkloadFacts:

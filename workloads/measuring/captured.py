@@ -31,9 +31,10 @@ class CapturedStep:
     def __call__(self, inputs: Any) -> Any:
         leaves, spec = tree_flatten(inputs)
         key = (str(spec), *map(_key_of, leaves))
-        if key not in self._graphs:
+        captured = self._graphs.get(key)
+        if captured is None:
             return self._run_and_capture(key, tree_map_only(torch.Tensor, _copied, inputs))
-        graph, own_inputs, result = self._graphs[key]
+        graph, own_inputs, result = captured
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
             for own, its in zip(own_inputs, given, strict=True):
