@@ -32,7 +32,7 @@ class Survey:
 
 
 def survey_machine(names: list[str], *, needs_cuda: bool = False) -> Survey:
-    """Survey this machine and the named workloads. Skip them if a needed GPU is missing."""
+    """Survey this machine and the named workloads, but no workloads if a needed GPU is missing."""
     from cudnn_sweep.workloads.hardware.gpu import seen_gpus
 
     seen = seen_gpus()
@@ -77,7 +77,7 @@ def _facts(name: str) -> WorkloadFacts:
         return regime_facts(name, imported)
     workload = find_workload(name)
     if not workload.directions:
-        raise WorkloadError(f"workload {name} has no `directions`; allowed: one or more")
+        raise WorkloadError(f"workload {name} has no `directions`; it needs at least one")
     return WorkloadFacts(
         directions=workload.directions,
         varies=workload.varies,

@@ -157,7 +157,7 @@ class TimedStep:
     run: Callable[[Any], Any]
     """Runs the step on an input that `prepare` made. This is timed."""
     examine: Callable[[Any], dict[str, torch.Tensor]] | None = None
-    """Returns the outputs and gradients of a step by name. This is not timed."""
+    """Returns a step's outputs and gradients, by name, for an input of `prepare`. Not timed."""
     accuracy: Callable[[], float] | None = None
     """Returns the current accuracy on held-back examples, from 0 to 1."""
     own_times_ms: Callable[[], dict[str, float]] | None = None

@@ -129,7 +129,7 @@ class Database:
 
     @contextmanager
     def pairs_held(self, **contrast: Value) -> Iterator[None]:
-        """Copy the pairs of a contrast into a table that queries in the `with` block read."""
+        """Copy the pairs of a contrast into a table. Queries in the `with` block read it."""
 
         def copy() -> None:
             self._show_records()

@@ -1,4 +1,4 @@
-"""Makes SQL that defines the view `records` and a macro for each question in plain DuckDB."""
+"""Makes SQL for plain DuckDB: the view `records`, and a macro for each question."""
 
 import json
 import re

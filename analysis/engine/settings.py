@@ -152,7 +152,7 @@ def _filled(name: str, mark: Axis | Setting) -> str:
 
 
 def text_of(value: str, kind: pa.DataType) -> str:
-    """Return SQL for the text of `value`, which is an SQL expression of type `kind`."""
+    """Return SQL that turns `value` into text. `value` is an SQL expression of type `kind`."""
     if pa.types.is_map(kind):
         pair = f"quoted(entry.key) || '=' || {text_of('entry.value', kind.item_type)}"
         pairs = f"list_transform(list_sort(map_entries({value})), lambda entry: {pair})"

@@ -63,7 +63,7 @@ create or replace macro log_of(x) as case when x > 0 then ln(x) end;
 create or replace macro log_ratio(candidate, baseline) as
     case when candidate > 0 and baseline > 0 then ln(candidate / baseline) end;
 
--- Return a side's time, adjusted so that its log ratio to the other side's is `log`, if not null.
+-- Return `ms`. If `log` is not null, first scale both times so that their log ratio is `log`.
 create or replace macro in_rounds(ms, other_ms, log) as
     coalesce(sqrt(ms * other_ms) * exp(log / 2), ms);
 

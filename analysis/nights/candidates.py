@@ -138,7 +138,7 @@ def screen_all(history: History, memory: Memory) -> Screened:
 
 
 def _of_this_machine(series: Series, device: Series | None) -> Series:
-    """Drop a CPU-bound loop's wall times on other machines, which differ by several percent."""
+    """Drop other machines' wall times if the loop is CPU-bound. CPUs differ by several percent."""
     wall, tonight = series.numbers[-1], series.points[-1]
     gpu = device.numbers[-1] if device is not None else None
     is_wall = series.key.metric == STEADY_WALL.name
@@ -228,7 +228,7 @@ def _grown_since(series: Series, alert: Finding, since: int) -> int | None:
 
 
 def _with_new_software(series: Series, before: float, since: int) -> int:
-    """Move `since` to the first night of new software if values until then are nearer `before`."""
+    """Move `since` to a later change of software if values until then are still near `before`."""
     points, numbers = series.points, series.numbers
     for at in range(since + 1, len(points)):
         suspect, now = typical(numbers[since:at]), typical(numbers[at:])

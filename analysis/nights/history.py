@@ -76,7 +76,7 @@ class Night:
     softwares: Mapping[str, str]
     """The software_hash of most of the night's trials, by env_hash."""
     parts: Mapping[str, str]
-    """Value of each part of the software, the hardware and the machine."""
+    """Value of each part of the hardware, software and machine, by the part's name."""
     in_turns: bool = False
     """Whether the processes of a block took turns."""
 

@@ -66,7 +66,7 @@ class Results:
         return self._ask(load_query(name, own_queries()), values)
 
     def sql(self, text: str, **values: Value) -> pa.Table:
-        """Run one SELECT on the view `records`. Its parameter `$name` gets the argument `name`."""
+        """Run one SELECT on the view `records`. The argument `name` is the value of `$name`."""
         return self._ask(parse_query("the SQL given", text), values)
 
     def _ask(self, question: NamedQuery, values: dict[str, Value]) -> pa.Table:

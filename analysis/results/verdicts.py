@@ -130,7 +130,8 @@ def more_blocks(verdicts: Iterable[Verdict]) -> Iterator[str]:
     lacking = [verdict.blocks_needed or 0 for verdict in verdicts if verdict.blocks >= FIRST_LOOK]
     if needed := sorted(filter(None, lacking)):
         blocks = f"About {two_digits(needed[0])} more block{'s' * (needed[0] > 1)}"
-        yield f"{blocks} would decide one of {counted(len(needed), 'open cell')}."
+        which = f"the first of {len(needed):,} open cells" if needed[1:] else "an open cell"
+        yield f"{blocks} would decide {which}."
 
 
 def further_lines(verdicts: Iterable[Verdict], label: Callable[[Verdict], str]) -> list[str]:

@@ -1,6 +1,6 @@
 -- Should a setting be on or off for a job of a given length, and how much time does it save?
 -- $steps BIGINT = 10000: number of steps that the job makes in one process
--- $hours DOUBLE = NULL: length of the job in hours under the baseline, used instead of $steps
+-- $hours DOUBLE = NULL: hours that the job takes with the baseline; if given, $steps is ignored
 -- $state TEXT = 'container': state of the compute cache at each start: container (empty) or warm
 -- $runs BIGINT = 1: number of runs of each setting; the ratio compares their mean times
 -- $memory_limit_gib DOUBLE = NULL: most memory that a config may need, GiB; null: the GPU's memory
@@ -11,8 +11,8 @@
 --     ratio[mean_ratio_low mean_ratio_high], break_even_steps
 -- none: no cell has two configs that differ only in the setting; see `sweep query coverage`
 --
--- There are two rows for each cell: one for the start in $state, and one for the other start. A
--- job's time begins after imports and building the model. docs/your-model.md (What the answer rests
+-- Each cell has two rows: one for the start in $state, and one for the other start. The time of a
+-- job does not include importing and building the model. docs/your-model.md (What the answer rests
 -- on) explains times and intervals. The words of `advice` mean:
 --     on or off      the interval of the mean ratio excludes 1
 --     no difference  its 90% interval is within $difference of 1, or the setting can have no effect

@@ -3,9 +3,9 @@
 --     value[value_low value_high], cause
 -- none: no trial is recorded
 --
--- There is one row for each case, GPU, hardware and software. A case that was not measured has one
--- row. Trials of all suites are used if they have the cells and settings of a case. docs/field.md
--- (What became of them) explains the outcomes and causes.
+-- A measured case has one row for each GPU, hardware and software. Any other case has one row. A
+-- trial of any suite is used if it has the cell and the settings of a case. docs/field.md (What
+-- became of them) explains the outcomes and causes.
 --
 -- case_id: identifier of the case in workloads/field/cases.csv
 -- address: URL of the report

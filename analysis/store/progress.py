@@ -63,7 +63,7 @@ class SweepState:
     recorded: int
     """Number of planned trials that are stored."""
     shards: frozenset[int]
-    """Numbers of shards into which launches split the plan."""
+    """Number of shards in each launch that ran a shard, without duplicates."""
     blocks: Blocks
     env_hashes: frozenset[str]
     softwares: frozenset[tuple[str, str]]

@@ -45,7 +45,7 @@ ALWAYS_SHOWN = ("name", "input → channels", "kernel", "times", "FLOPs")
 
 
 def suite_text(trace: Trace, command: str) -> str:
-    """Return a suite as YAML, with `command` in a comment. Raises SpecError if it is empty."""
+    """Return a suite as YAML, with `command` in a comment. Raises SpecError if nothing fits."""
     kept = {name: conv for name, conv in trace.named().items() if conv.precision is not None}
     if not kept:
         dtypes = ", ".join(sorted({conv.dtype for conv in trace.convolutions}))

@@ -251,7 +251,7 @@ def deliver(
     output: Path | None,
     marked: "Sequence[MarkedColumn] | None" = None,
 ) -> None:
-    """Print the answer or write it to `output`. A table has only the columns in `marked`."""
+    """Print the answer, or write it to `output`. A table shows `marked` instead, if it is given."""
     from cudnn_sweep.analysis.engine import formats
     from cudnn_sweep.orchestrator.terminal.drawing import draw, draw_marked
 

@@ -97,7 +97,7 @@ class _Search:
         return set().union(*(self._hits[ban] for ban in banned))
 
     def reaching(self, number: int, plan: str, banned: set[str]) -> set[str] | None:
-        """Return bans that make operation `number` use `plan`, or None if there are none."""
+        """Return `banned`, changed so that operation `number` uses `plan`. None if impossible."""
         kept = {ban for ban in banned if plan not in self._hits[ban]}
         before = set(itertools.takewhile(lambda earlier: earlier != plan, self._ms[number]))
         ahead = before - self._gone(kept)
@@ -203,7 +203,7 @@ def _each(log: LogPass) -> list[tuple[LoggedChoice, list[TimedPlan]]]:
 
 
 def _slow(operations: Sequence[Operation], version: int) -> set[Rule]:
-    """Return rules that ban only plans that are slow in all of their operations."""
+    """Return rules against slow plans. None of them bans a plan that is fast in an operation."""
     best = {
         plan
         for operation in operations

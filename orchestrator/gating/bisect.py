@@ -150,7 +150,7 @@ def _bisected(
     measure: Callable[[Installation, BisectOptions], Gate],
     console: Console,
 ) -> Bisection:
-    """Compare the newest environment with the oldest, and bisect the rest if it is slower."""
+    """Compare with the oldest environment: first the newest and, if it is slower, those between."""
     answers: dict[int, Gate] = {}
     good, slow = 0, len(environments)
     while left := [at for at in range(good + 1, slow) if at not in answers]:

@@ -223,10 +223,10 @@ def _power(
 def power(
     scatter: float, prior: float | None, threshold: float, quantiles: Mapping[int, float]
 ) -> tuple[float, float]:
-    """Return the rate of false alarms, and the slowdown that four of five gates find. `scatter` is
-    the standard deviation of a pair's log ratio. If `prior` is given, it adds prior**2 to the sum
-    of squares and 1 to the degrees of freedom. `quantiles` has a quantile of Student's t for each
-    interim analysis, by the number of pairs."""
+    """Simulate gates. Return the rate of false alarms, and the slowdown that four of five find.
+    `scatter` is the standard deviation of a pair's log ratio. `prior` is another estimate of it
+    with one degree of freedom, or None. `quantiles` maps the number of pairs at each interim
+    analysis to a quantile of Student's t."""
     noise = scatter * np.random.default_rng(0).standard_normal((GATES, max(quantiles)))
     slowdowns = []
     for pairs, quantile in quantiles.items():

@@ -49,7 +49,7 @@ class Sides:
     trees: Mapping[str, Tree]
     """Checked-out files of sides that are commits, by `base` or `head`."""
     notes: list[str] = field(default_factory=list)
-    """Sentences about differences between the measured sides and the typed BASE and HEAD."""
+    """Sentences that tell how a measured side differs from what BASE or HEAD names."""
 
     def changed(self) -> list[str]:
         """Return the files that changed since the checkout, such as `base: bench/step.py`."""

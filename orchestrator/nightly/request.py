@@ -326,7 +326,7 @@ def accept_change(options: NightOptions, target: str, first: str | None, reason:
             f"its alerts: {', '.join(named) or 'none'}"
         )
     if night > last.date:
-        raise SpecError(f"--from {night}: is after the last night, {last.date}")
+        raise SpecError(f"--from {night}: this night is after the last night, {last.date}")
     why, on = str(reason).strip(), last.date
     diary.accept([Acceptance(key=key, first=night, reason=why, told_on=on) for key in keys])
     series = "; ".join(f"{key.cell} · {key.settings}: {meaning(key)}" for key in keys[:MOST_NAMED])

@@ -25,7 +25,7 @@ class Job:
     steps: int = DEFAULT_STEPS
     """Number of steps in one process."""
     hours: float | None = None
-    """Duration of the job in hours, if it runs with the baseline. It replaces `steps`."""
+    """Hours that the job takes with the baseline. If given, `steps` is ignored."""
     state: str = "container"
     """`container` if CUDA's compute cache is empty at the start, `warm` if it is filled."""
     memory_limit_gib: float | None = None

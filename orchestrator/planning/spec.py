@@ -271,7 +271,7 @@ def _is_suite(file: Path) -> bool:
 class NightName:
     date: date
     launch: str
-    """Name of the nights. See `launch_name`."""
+    """Name from `launch_name`, which all nights of a launch file share."""
 
     @property
     def sweep_id(self) -> str:

@@ -261,7 +261,7 @@ class BroughtUpCluster(RunningCluster):
         return replace(super()._job(request, night), workers=workers)
 
     def make_ready(self, console: Console) -> None:
-        """Start the cluster if needed. Raises ClusterError if it answers without a token."""
+        """Start the cluster unless it runs. Raises ClusterError if it asks for no token."""
         launcher.wait_for_head(self.file.ray_part, partial(say, console))
         make_token(self.known.token)
         config, path = launcher.secure(self.file.ray_part, self.known.token), self.known.launch_file
@@ -276,7 +276,7 @@ class BroughtUpCluster(RunningCluster):
         launcher.bring_up(path, self.known.token)
         if not self._is_open():
             return
-        say(console, "The cluster asks for no token, so it is taken down.")
+        say(console, "Anybody can use this cluster without a token, so it is taken down.")
         launcher.take_down(path)
         raise ClusterError(
             f"the cluster {self.known.name} came up, answered without a token and was taken down, "

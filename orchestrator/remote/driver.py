@@ -183,7 +183,7 @@ def place_of(request: JobRequest, console: Console) -> TheseNodes:
         show(f"node left out: {address}: {reason}")
     if unfit and strict:
         names = ", ".join(address for address, _ in unfit)
-        raise SpecError(f"--strict: {names} cannot take part")
+        raise SpecError(f"--strict: these nodes cannot take part: {names}")
     if not nodes:
         reasons = "; ".join(f"{address}: {reason}" for address, reason in unfit)
         kind = NeedsGpuError if all(NO_CUDA in reason for _, reason in unfit) else SpecError

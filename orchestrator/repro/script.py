@@ -30,7 +30,7 @@ class Reproduced:
     address: str | None
     """URL of the report, or None for a trial."""
     sides: Mapping[str, CaseSide]
-    """Convolutions that the script times, by their settings as text."""
+    """Convolutions that the script times. The key of each is a text that names its settings."""
 
 
 def of_case(case: FieldCase) -> Reproduced:

@@ -1,4 +1,4 @@
-"""Runs the trials of a block on a slot, in turns or one after another."""
+"""Runs the trials of a block on a slot. Their processes take turns or run one after another."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence

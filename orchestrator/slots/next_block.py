@@ -112,7 +112,7 @@ class BlockQueue:
         self._cells.clear()
 
     def _look(self) -> None:
-        """Drop decided cells, and release more blocks of the undecided cells."""
+        """Drop decided cells. Release blocks of the others, up to their next interim analysis."""
         busy = {first.cell.cell_id for first in self._running.values()}
         due = {cell_id: cell for cell_id, cell in self._cells.items() if cell_id not in busy}
         if not due or self._looks == NO_LOOK:

@@ -1,4 +1,4 @@
-"""Runs a command about a step, prints its answer, and writes the answer to files."""
+"""Runs commands about a step: measures the step, prints the answer and writes it to files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress

@@ -141,7 +141,7 @@ def _model_text(model: Model) -> str:
         times = usual.training + usual.inference
         text += f"; {len(model.shapes):,} distinct inputs, most often {sizes_text(usual.shape)} ({times:,} times)"
     if model.without_shape:
-        text += f"; {model.without_shape:,} calls without a tensor of numbers among the arguments"
+        text += f"; {model.without_shape:,} calls without a number tensor of 2 or more dimensions"
     return text
 
 

@@ -155,7 +155,7 @@ def test_a_regime_s_facts_say_which_parts_vary_and_a_workload_needs_directions(
     assert net.by_strides and net.is_model and net.regime_parameters is None
     assert not found["noop"].by_strides and found["noop"].input_shape == (1, 1)
     assert (
-        nowhere.fault == f"workload {names['nowhere']} has no `directions`; allowed: one or more"
+        nowhere.fault == f"workload {names['nowhere']} has no `directions`; it needs at least one"
         and not nowhere.fails
     )
     assert none.fault is not None and none.fault.startswith("unknown name in")

@@ -115,7 +115,7 @@ class Model:
     convolutions: int = 0
     """Number of convolution calls in all calls of the model."""
     in_a_call: tuple[tuple[bool, int], ...] = ()
-    """Distinct pairs: whether a call recorded gradients, and its number of convolution calls."""
+    """Kinds of calls: whether a call recorded gradients, and how many convolutions it called."""
     unseen: Literal["compiled"] | None
     """Reason why some convolutions of the model are not counted, or None if all are."""
     without_shape: int = 0

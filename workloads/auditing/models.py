@@ -30,7 +30,7 @@ from cudnn_sweep.workloads.problem import MOST_SIZES, named_sizes
 from cudnn_sweep.workloads.training.loss import own_loss
 
 WRAPPERS = ("module", "_orig_mod")
-"""Attributes with the wrapped model in data-parallel modules and in compiled modules."""
+"""Attributes in which data-parallel modules and compiled modules keep the wrapped model."""
 
 COPYING = copyreg.__newobj__.__code__  # type: ignore[attr-defined]
 Module = Any  # torch is not imported here

@@ -34,7 +34,7 @@ OPEN_SHAPES_CHECKED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFacts:
-    """Facts that planning needs about a workload or a user's own regime."""
+    """Facts about a workload, or about a user's own regime, with which cells are planned."""
 
     directions: tuple[str, ...] = ()
     varies: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class WorkloadFacts:
     fails: bool = False
     """Whether `fault` is an error in the user's code."""
     by_strides: bool = False
-    """Whether the model has a convolution that only its weight's strides make channels_last."""
+    """Whether some convolution is channels_last only because of the strides of its weight."""
 
 
 Facts = Mapping[str, WorkloadFacts]
@@ -256,7 +256,7 @@ def _suiting_regime(
     problem: ConvProblem | None,
     facts: Facts,
 ) -> _Rule | None:
-    """Return the rule. Return None if `all` added the regime and it does not suit the cell."""
+    """Return the regime's rule, or None if only `all` named the regime and it does not suit."""
     choice, by_all = regime
     try:
         rule = _rule(choice, base, facts)

@@ -51,7 +51,7 @@ class MeasureSpec(BaseModel):
     calibrate: bool = True
     """Whether a trial measures how fast the device multiplies matrices and copies memory."""
     reference_replicates: Annotated[int, Field(ge=0)] = 1
-    """Number of a cell's replicates that compare their results with results in float64."""
+    """Number of a cell's first replicates that also compare their results with float64."""
     logged_replicates: Annotated[int, Field(ge=0)] = 1
     """Number of a cell's replicates in which an untimed process logs the plans of cuDNN."""
     telemetry: MonitorKind = "nvml"

@@ -17,7 +17,7 @@ LEAST_S = 0.3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampled:
-    """Samples of the time of a step. A sample is the mean of a group of steps or a single step."""
+    """Times of steps. A sample is the time of one step, or the mean over a group of steps."""
 
     samples_ms: list[float]
     iterations: int

@@ -64,9 +64,8 @@ def run_trial(
 ) -> None:
     """Run a trial and store its results in `measured`.
 
-    `report` is a callback. It is called after the measurement and before the untimed checks.
-    `baton` lets the processes of a block take turns. `ranks` is the rank of this process, or None
-    if the trial has only one process.
+    `report` is called between the measurement and the untimed checks. `baton` lets the processes
+    of a block take turns. `ranks` is None if the trial has only one process.
     """
     cell = request.cell
     apply_request(request, measured, ranks)

@@ -56,7 +56,7 @@ class DiffusionUNet(nn.Module):
     """
 
     by_strides = True
-    """Whether the model has a convolution that only its weight's strides make channels_last."""
+    """Whether some convolution is channels_last only because of the strides of its weight."""
 
     def __init__(
         self,

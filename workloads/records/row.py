@@ -33,7 +33,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
-    """Mark of a cell's axis. Cells with different values are never pooled."""
+    """Mark of a column that tells cells apart. Trials with different values are never pooled."""
 
     usual: str | None = None
     """Default value. Cell names omit this value. It is used if a row lacks the column."""
@@ -105,7 +105,7 @@ class Asked:
         "its layout; null otherwise",
         CELL,
     ]
-    replicate: Annotated[int, "index of the trial's replicate of its cell, from 0; twins share it"]
+    replicate: Annotated[int, "index of this repetition of the cell, from 0; twins share it"]
     twin: Annotated[int, "1 for the second trial of an A/A pair, else 0"]
     block: Annotated[int, "index of the trial's block in the plan"]
     position: Annotated[int, "position of the trial in the plan, from 0"]
@@ -218,7 +218,7 @@ class RunRecord(
     process_s: Annotated[float, "lifetime of the trial's process"]
     waited_s: Annotated[float | None, "part of process_s in which the process waited for its turn"]
     gap_s: Annotated[
-        float | None, "time from the end of the slot's previous process to this one; null: unknown"
+        float | None, "time between the slot's previous process and this one; null if unknown"
     ]
     started_at: Annotated[datetime, "time at which the trial's process started, UTC"]
     ended_at: Annotated[datetime, "time at which the trial's process ended, UTC"]
@@ -243,7 +243,7 @@ class RunRecord(
     cpu_model: Annotated[str | None, "model of the processor; null if unknown"]
     cpu_cores: Annotated[int, "number of CPUs that the trial's process was allowed to use"]
     pinned_cpus: Annotated[str | None, "CPUs reserved for the slot, such as 0-7; null if none are"]
-    numa_node: Annotated[int | None, "NUMA node of the GPU; null if unknown or not pinned"]
+    numa_node: Annotated[int | None, "NUMA node of the GPU; null if unknown or without pinned CPUs"]
     version: Annotated[str, "version of cudnn-sweep", SOFTWARE]
     commit: Annotated[str | None, "git commit of cudnn-sweep; null if unknown"]
     env_hash: Annotated[str, "hash of the columns that describe the hardware"]

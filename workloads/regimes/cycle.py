@@ -7,9 +7,9 @@ from cudnn_sweep.workloads.regime import SpatialRegime
 
 @dataclass(frozen=True, kw_only=True)
 class Cycle(SpatialRegime):
-    """`sizes` input sizes in a cycle, from the base size to smaller sizes.
+    """The base size and smaller sizes in a cycle, `sizes` in all.
 
-    The sizes differ by `step` pixels, rounded up to a multiple of `multiple`.
+    Each is smaller than the one before by `step` pixels, rounded up to a multiple of `multiple`.
     """
 
     sizes: int = number(4, least=2)

@@ -37,7 +37,7 @@ class Fresh(SpatialRegime):
         )
 
     def stream(self, base: Shape) -> Iterator[Shape]:
-        """Yield the shapes in order. Shapes that do not repeat end after each has come once."""
+        """Yield shapes in random order. Each comes once if `period` is None; else they repeat."""
         yield from self._drawn(base) if self.period(base) is None else super().stream(base)
 
     def _drawn(self, base: Shape) -> Iterator[Shape]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimiser:
-    """Base class of optimisers. A subclass has the name of its class in torch.optim."""
+    """Base class of optimisers. A subclass has the name of the torch.optim class that it makes."""
 
     def make(
         self, weights: Iterable["torch.Tensor"], device: "torch.device"

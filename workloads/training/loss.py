@@ -45,7 +45,7 @@ def mean_square(output: Any) -> "torch.Tensor":
 
 
 def cross_entropy(output: Any) -> "torch.Tensor":
-    """Return the cross-entropy of scores (N, classes, *space) for random classes."""
+    """Return the cross-entropy between the output (N, classes, *space) and random classes."""
     import torch
 
     def of_scores(scores: torch.Tensor) -> torch.Tensor:

@@ -70,7 +70,7 @@ BATCH_MAP = _heat_map(
     place=22,
     name="batch_map",
     title="Size by batch",
-    about="Rows are sizes of the input, and columns are batches. A size is shown if it was timed "
-    "with several batches.",
+    about="Each row is an input size, and each column is a batch. Sizes that were timed with only "
+    "one batch are left out.",
     columns=["family", "size", "batch", "ratio", "verdict", "label"],
 )

@@ -343,5 +343,5 @@ def test_what_would_decide_the_nearest_cell_is_said(ask_about: AskAbout) -> None
     (row,) = ask_about("open", "helps_or_hurts")
     verdict = Verdict(**row)
     (line,) = more_blocks([verdict, changed(verdict, blocks_needed=1)])
-    assert line == "About 1 more block would decide one of 2 open cells."
+    assert line == "About 1 more block would decide the first of 2 open cells."
     assert list(more_blocks([changed(verdict, blocks_needed=None)])) == []

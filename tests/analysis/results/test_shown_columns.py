@@ -150,9 +150,11 @@ def test_cells_with_three_blocks_or_a_verdict_need_no_third(decided: Any) -> Non
 
 def test_the_open_cell_that_is_decided_soonest_is_named() -> None:
     cells = [verdict(blocks=3, blocks_needed=needed) for needed in (8, 2, None)]
-    assert list(more_blocks(cells)) == ["About 2 more blocks would decide one of 2 open cells."]
+    assert list(more_blocks(cells)) == [
+        "About 2 more blocks would decide the first of 2 open cells."
+    ]
     assert list(more_blocks([verdict(blocks=3, blocks_needed=1)])) == [
-        "About 1 more block would decide one of 1 open cell."
+        "About 1 more block would decide an open cell."
     ]
     assert list(more_blocks([verdict(blocks=2, blocks_needed=1)])) == []
 

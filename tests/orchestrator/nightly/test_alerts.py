@@ -177,7 +177,12 @@ def test_an_accepted_change_is_no_alert_any_more_and_every_report_says_why(
         ("failure", None, "so", "--accept failure: needs --from DATE"),
         ("failure", "2026-11-02", " ", "failure: needs --from DATE.* and --reason TEXT"),
         ("failure", "soon", "so", "--from: found 'soon', allowed: a date"),
-        ("failure", "2026-11-03", "so", "--from 2026-11-03: is after the last night, 2026-11-02"),
+        (
+            "failure",
+            "2026-11-03",
+            "so",
+            "--from 2026-11-03: this night is after the last night, 2026-11-02",
+        ),
     ],
 )
 def test_an_acceptance_of_nothing_is_refused(

@@ -57,7 +57,7 @@ def test_unfit_nodes_are_left_out_and_strictly_end_the_launch(
     nodes = Nodes(monkeypatch, ["H200", "H200"], UNFIT)
     assert nodes.place() == ["0", "1"]
     assert nodes.printed == ["node left out: w3: no answer within 180 s"]
-    with pytest.raises(SpecError, match="--strict: w3 cannot take part"):
+    with pytest.raises(SpecError, match="--strict: these nodes cannot take part: w3"):
         nodes.place(strict=True)
     assert Nodes(monkeypatch, ["H200"]).place(strict=True) == ["0"]
 

@@ -104,7 +104,7 @@ def test_a_model_has_its_most_frequent_input() -> None:
     model = blank(Model, name="Net", calls=1200, convolutions=3, shapes=shapes, without_shape=4)
     assert _model_text(model) == (
         "Net: 1,200 calls, 3 convolutions; 3 distinct inputs, most often 8x3 (7 times); "
-        "4 calls without a tensor of numbers among the arguments"
+        "4 calls without a number tensor of 2 or more dimensions"
     )
     hidden = blank(Model, name="Net", unseen="compiled", wrapped_in="DDP")
     assert _model_text(hidden) == (
