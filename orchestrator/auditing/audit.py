@@ -86,7 +86,7 @@ def _read(process: int, file: str) -> bytes:
 class Audited:
     request: AuditRequest
     ended: Ended
-    """What ended the script. The limit is --seconds or --steps."""
+    """Cause of the script's end. The limit is --seconds or --steps."""
     exit_code: int
     """Exit code of the script, as a shell reports it. It is 0 if a limit ended the script."""
     findings: Findings | None

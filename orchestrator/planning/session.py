@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeLocation:
-    """Where the code of a trial is. `variables` are environment variables of its process."""
+    """Location of the code of a trial. `variables` are environment variables of its process."""
 
     folder: Path | None
     python: Path | None = None

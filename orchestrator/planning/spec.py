@@ -49,7 +49,7 @@ LAUNCH_FILE = Path("cluster.yaml")  # used if the command names no file
 
 
 class WebhookKeys(BaseModel, frozen=True, extra="forbid"):
-    """Where to post the outcome of a night. The URL is secret, so it is not in the launch file."""
+    """Destination of a night's outcome. The URL is secret, so it is not in the launch file."""
 
     url_env: str | None = None
     """Name of an environment variable that contains the URL."""
@@ -85,7 +85,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Name of the nights. It must be unique if several launch files use the same results. Default:
     `cluster_name`, or the name of the file."""
     webhook: WebhookKeys | None = None
-    """Where the outcome of a night is posted."""
+    """Destination to which the outcome of a night is posted."""
     report_url: str | None = None
     """URL of the folder of the reports. Messages link to DATE/night.html in this folder."""
 
@@ -98,7 +98,7 @@ class NightlyKeys(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class SweepSpec(BaseModel):
-    """What a sweep measures and where. Some keys replace those of the suite."""
+    """Cells that a sweep measures, and their place. Some keys replace those of the suite."""
 
     model_config = STRICT
 

@@ -45,7 +45,7 @@ REMEDIES = {
     "killed": SMALLER,
     "timeout": "a smaller input, or more time with `sweep advise --minutes`",
 }
-"""What to try after a failed trial, by the status of the trial."""
+"""Remedies for a failed trial, by the status of the trial."""
 Figure: TypeAlias = tuple[str, str, Callable[[float], str]]
 """A line of a table: its label, its column, and a function that formats a value."""
 OF_JOB: tuple[Figure, ...] = (

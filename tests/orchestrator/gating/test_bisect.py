@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import subprocess
 import sys
 import sysconfig
@@ -109,7 +108,7 @@ def test_where_the_newest_is_not_slower_nothing_else_is_measured() -> None:
     machine = _machine()
     code, answer, _ = _bisect(machine, _looking(machine))
     assert code == OK
-    assert re.match(r"d: (Not slower by more than 1%|Faster): a step takes", answer["headline"])
+    assert answer["headline"].startswith("d: Not slower by more than 1%: a step takes")
     assert len(open_store("results").sweep_ids()) == 1
 
 
